@@ -1,4 +1,4 @@
-// Checks handoff, on the stores that have it (src/stores/queue-policy.ts). A resource goes to the
+// Checks handoff (src/stores/queue-policy.ts). A resource goes to the
 // waiter that has waited longest (FIFO). It is granted in the step that frees it, and at once when
 // its holder expires (L1, L2). In the calm phase, the waiter acts on the grant after one renewal at
 // the latest (L2). A waiter is left out of account while its session may be quiet.
@@ -10,9 +10,6 @@ import type { Checker, MakeChecker, Report } from "./checker.ts";
 import type { Facts } from "./facts.ts";
 import { type Waiter, Waiters } from "./waiters.ts";
 
-/** Stores that hand off. The checkers in queue.ts apply to the others. */
-export const HANDOFF_STORES: ReadonlySet<string> = new Set(["memory", "sqlite"]);
-
 /** Clocks are off by up to 5 %. */
 const CLOCK_ERROR = 0.06;
 /** Errors of converting instants between the store's clock and true time stay below this. */
@@ -21,7 +18,7 @@ const ROUNDING_MS = 0.01;
 const CHECK_MS = 4 * CALM_MAX_MS;
 
 export const handsOffInOrder: MakeChecker = (plan) =>
-  onHandoff(plan, (event, { waiters, facts, report }) => {
+  withWaiters((event, { waiters, facts, report }) => {
     if (event.kind !== "storeGranted" || plan.isBeyondBounds) return;
     const { resource, attempt, at, token } = event;
     const taker = waiters.get(resource, attempt);
@@ -38,7 +35,7 @@ export const handsOffAtOnce: MakeChecker = (plan) => {
   let isOver = false;
   /** Grants to sessions that may have been quiet, so that they may expire very soon. */
   const short = new Set<string>();
-  return onHandoff(plan, (event, { waiters, facts, report }) => {
+  return withWaiters((event, { waiters, facts, report }) => {
     if (plan.isBeyondBounds || isOver) return;
     if (event.kind === "storeGranted" && mayBeQuiet(event.session, plan, facts, event.at))
       short.add(toKey(event));
@@ -75,7 +72,7 @@ export const handoffsReachWaiters: MakeChecker = (plan) => {
   const from = plan.faultyMs + settlingMs(plan);
   const withinMs = (1 + CLOCK_ERROR) * renewEveryMs(plan) + 8 * CALM_MAX_MS;
   const pending = new Map<string, { readonly waiter: Waiter; readonly at: number }>();
-  return onHandoff(plan, (event, { waiters, facts, report }) => {
+  return withWaiters((event, { waiters, facts, report }) => {
     if (plan.isBeyondBounds) return;
     for (const [name, { waiter, at }] of pending) {
       if (event.at - at <= withinMs) continue;
@@ -102,12 +99,10 @@ interface State {
 }
 
 /** Creates a checker that also sees the waiters, as they were before each event. */
-function onHandoff({ store }: Plan, check: (event: TraceEvent, state: State) => void): Checker {
+function withWaiters(check: (event: TraceEvent, state: State) => void): Checker {
   const waiters = new Waiters();
-  const applies = HANDOFF_STORES.has(store);
   return {
     on(event, facts, report) {
-      if (!applies) return;
       check(event, { waiters, facts, report });
       waiters.apply(event);
     },

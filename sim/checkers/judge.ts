@@ -18,10 +18,15 @@ import {
 } from "./liveness.ts";
 import { drainsEnd, revocationsReachHolders } from "./notifications.ts";
 import { everyFireRuns, oneRunPerFire } from "./once.ts";
-import { firstComeFirstServed, promptGrants, sessionsExpire } from "./queue.ts";
 import { renewals } from "./renewals.ts";
 import { guardedWrites, guardsAdvanceFirst } from "./resource-side.ts";
-import { conditionalEndings, oneGrantPerAttempt, oneHolder, risingTokens } from "./store-side.ts";
+import {
+  conditionalEndings,
+  oneGrantPerAttempt,
+  oneHolder,
+  risingTokens,
+  sessionsExpire,
+} from "./store-side.ts";
 
 const CHECKERS: readonly MakeChecker[] = [
   risingTokens,
@@ -35,8 +40,6 @@ const CHECKERS: readonly MakeChecker[] = [
   guardedWrites,
   guardsAdvanceFirst,
   renewals,
-  firstComeFirstServed,
-  promptGrants,
   handsOffInOrder,
   handsOffAtOnce,
   handoffsReachWaiters,

@@ -124,3 +124,23 @@ export const conditionalEndings: MakeChecker = () => ({
 function isInUse(grant: Grant): boolean {
   return grant.holder !== undefined && !grant.isOver;
 }
+
+/** Expiry times are converted between two clock rates. */
+const ROUNDING = 1.002;
+/** Some stores count in whole milliseconds. */
+const WHOLE_MS = 2;
+
+/** The store keeps a session for at most its ttl and the store's lag. */
+export const sessionsExpire: MakeChecker = ({ ttlMs, storeLagMs, isBeyondBounds }) => ({
+  on(event, facts, report) {
+    if (event.kind !== "storeKept" || isBeyondBounds) return;
+    const keptMs = event.until - event.at;
+    // Sessions that are never renewed are the markers of once(), which have a ttl of their own.
+    if (!facts.session(event.session).isRenewed) return;
+    if (keptMs > ROUNDING * (ttlMs + storeLagMs) + WHOLE_MS)
+      report(
+        "L1",
+        `the store keeps a session for ${keptMs.toFixed(0)} ms with a ttl of ${ttlMs} ms`,
+      );
+  },
+});

@@ -1,5 +1,5 @@
 // Reconstructs the queue of each resource from the trace, as far as it is certain, for the checkers
-// in queue.ts. It reports nothing itself. A waiter is in the queue once the store has confirmed it,
+// in handoff.ts. It reports nothing itself. A waiter is in the queue once the store has confirmed it,
 // and it is ahead of every waiter that sent its first request after that.
 
 import type { TraceEvent } from "../world/trace.ts";
@@ -13,10 +13,6 @@ export interface Waiter {
   readonly askedAt: number;
   /** The true instant at which the store confirmed that it is in the queue. */
   queuedAt: number;
-  /**
-   * When it was last skipped. Answers to earlier requests say nothing about its current position.
-   */
-  skippedAt: number;
   /** Its unanswered requests. Each may still arrive and enter the queue, even after a grant. */
   pendingRequests: number;
   /**
@@ -29,14 +25,12 @@ export interface Waiter {
 export class Waiters {
   /** By resource, then by attempt. */
   readonly #waiters = new Map<string, Map<string, Waiter>>();
-  readonly #freed = new Map<string, Freed>();
+  /** The true instants at which grants were freed. */
+  readonly #freed = new Map<string, number>();
   /** By session. */
   readonly #expired = new Map<string, number>();
-  readonly #lostNotifications = new Map<string, ReportLost>();
   /** By attempt. */
   readonly #firstAskedAt = new Map<string, number>();
-  /** By program. */
-  readonly #listensFrom = new Map<string, number>();
 
   waitersFor(resource: string): Iterable<Waiter> {
     return this.#waiters.get(resource)?.values() ?? [];
@@ -46,11 +40,6 @@ export class Waiters {
     return this.#waiters.keys();
   }
 
-  /** When a waiter for the resource was last skipped. */
-  lastSkippedAt(resource: string): number {
-    return Math.max(...[...this.waitersFor(resource)].map(({ skippedAt }) => skippedAt));
-  }
-
   get(resource: string, attempt: string): Waiter | undefined {
     return this.#waiters.get(resource)?.get(attempt);
   }
@@ -58,65 +47,26 @@ export class Waiters {
   /** The true instant at which the grant ended. */
   freeSince(grant: Grant, facts: Facts): number {
     const { session } = grant;
-    const freedAt = this.#freed.get(toKey(grant))?.at;
+    const freedAt = this.#freed.get(toKey(grant));
     return freedAt ?? this.#expired.get(session) ?? facts.session(session).until;
   }
 
-  /**
-   * When the head start of the first waiter began. This may be before the waiter could see the
-   * change.
-   */
-  headStartSince(grant: Grant, facts: Facts): number {
-    return this.#freed.get(toKey(grant))?.readAt ?? this.freeSince(grant, facts);
-  }
-
-  /** How long the program may take to notice a change at this instant; 0 if it was notified. */
-  missedNotificationMs(who: string, changedAt: number): number {
-    return this.#lostNotifications.get(`${who} ${changedAt}`)?.pollsWithinMs ?? 0;
-  }
-
-  /**
-   * The true instant from which this waiter is notified of every change: it has entered the queue,
-   * its notification connection works, and its subscription is registered.
-   */
-  notifiedFrom({ who, queuedAt }: Waiter, subscribeMs: number): number {
-    const from = this.#listensFrom.get(who) ?? queuedAt;
-    return Math.max(queuedAt, from) + subscribeMs;
-  }
-
-  /** How many waiters may have been ahead of this one when it entered the queue. */
-  countAheadAtArrival(waiter: Waiter, resource: string, facts: Facts): number {
-    let count = 0;
-    for (const other of this.waitersFor(resource))
-      if (other !== waiter && other.askedAt <= waiter.queuedAt)
-        count += facts.session(other.session).until > waiter.queuedAt ? 1 : 0;
-    return count;
-  }
-
   apply(event: TraceEvent): void {
-    if (event.kind === "listens") this.#listensFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {
       const waiter = this.get(event.resource, event.attempt);
       if (waiter !== undefined) {
         waiter.pendingRequests -= 1;
-        if (event.sentAtTrue >= waiter.skippedAt)
-          waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
+        waiter.queuedAt = Math.min(waiter.queuedAt, event.at);
       }
-    }
-    if (event.kind === "storePassedOver") {
-      const waiter = this.get(event.resource, event.attempt);
-      if (waiter !== undefined)
-        Object.assign(waiter, { queuedAt: Number.POSITIVE_INFINITY, skippedAt: event.at });
     }
     if (event.kind === "storeExpired") this.#expired.set(event.session, event.until);
     if (event.kind === "storeGranted") this.#granted(event.resource, event.attempt);
     if (event.kind === "storeFreed") {
       const name = toKey(event);
-      if (!this.#freed.has(name)) this.#freed.set(name, event);
+      if (!this.#freed.has(name)) this.#freed.set(name, event.at);
     }
-    if (event.kind === "reportLost") this.#lostNotifications.set(`${event.who} ${event.at}`, event);
     if (event.kind === "crashed" || event.kind === "closed")
       this.#leave(({ who }) => who === event.who);
     if (event.kind === "endedSession" || event.kind === "toldGone")
@@ -137,14 +87,12 @@ export class Waiters {
     const askedAt = this.#firstAskedAt.get(attempt) ?? at;
     this.#firstAskedAt.set(attempt, askedAt);
     const queuedAt = Number.POSITIVE_INFINITY;
-    const skippedAt = Number.NEGATIVE_INFINITY;
     waiters.set(attempt, {
       who,
       session,
       attempt,
       askedAt,
       queuedAt,
-      skippedAt,
       pendingRequests: 1,
       hasLeft: false,
     });
@@ -168,6 +116,4 @@ function toKey({ resource, token }: Pick<Grant, "resource" | "token">): string {
   return `${resource} ${token}`;
 }
 
-type Freed = Extract<TraceEvent, { kind: "storeFreed" }>;
-type ReportLost = Extract<TraceEvent, { kind: "reportLost" }>;
 type Asked = Extract<TraceEvent, { kind: "asked" }>;

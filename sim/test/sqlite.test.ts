@@ -95,22 +95,6 @@ describe("a program inside a write transaction", () => {
     expect(await holderOf(two.store, pass)).toBe("one");
   });
 
-  test("records when the clock was read and when the release was visible, if it was stopped", async () => {
-    const { model, schedule, pass, join, trace } = await makeWorld();
-    const one = await join("one");
-    const first = watched(grant(one.store, "one"));
-    await pass(10);
-    const token = first.value?.kind === "granted" ? first.value.token : 0n;
-    const readAt = schedule.now;
-    model.beforeCommit?.(one.program, () => one.program.stop());
-    void one.store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    await pass(100);
-    one.program.resume();
-    await pass(1);
-    const freed = trace.events.find(({ kind }) => kind === "storeFreed");
-    expect(freed).toMatchObject({ at: readAt + 100, readAt });
-  });
-
   test("leaves no changes and frees the write lock when it is killed", async () => {
     const { model, pass, join, trace } = await makeWorld();
     const [one, two] = [await join("one"), await join("two")];

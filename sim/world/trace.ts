@@ -27,11 +27,6 @@ export type TraceEventData =
       readonly resource: string;
       readonly token: bigint;
       readonly how: Ending;
-      /**
-       * When the store read its clock for this. The head start of the first waiter counts from
-       * here, even if other programs could see the change only later.
-       */
-      readonly readAt?: number;
     }
   /** A change notification to a program's store got lost. The store polls within this time. */
   | { readonly kind: "reportLost"; readonly pollsWithinMs: number }

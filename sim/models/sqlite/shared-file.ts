@@ -186,16 +186,15 @@ export class SharedFile {
   #statement(sql: string): Statement {
     const known = this.#statements.get(sql);
     if (known !== undefined) return known;
-    const { database, truth, schedule } = this.#parts;
+    const { database, truth } = this.#parts;
     const real = database.prepare(sql);
     // If the statement frees a lease, its text tells which request it belongs to.
     const ending: Ending = sql.includes("attempt = ?") ? "withdrawn" : "released";
     const statement: Statement = {
       run: (...values) => {
-        const { now } = schedule;
-        truth.expect(ending, now);
+        truth.expect(ending);
         this.#log?.push(() => {
-          truth.expect(ending, now);
+          truth.expect(ending);
           real.run(...values);
         });
         return real.run(...values);

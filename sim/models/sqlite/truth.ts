@@ -42,7 +42,6 @@ interface Freed {
   readonly resource: string;
   readonly token: bigint;
   how: Ending;
-  readonly readAt: number;
 }
 
 export class Truth {
@@ -54,7 +53,6 @@ export class Truth {
   #reports: (() => void)[] = [];
   #newestFreed: Freed | undefined;
   #ending: Ending = "released";
-  #statementAt = 0;
 
   constructor(database: SimulatedDatabase, trace: Trace, host: HostClocks) {
     this.#trace = trace;
@@ -68,12 +66,7 @@ export class Truth {
       this.#later(() => this.#granted(resource, BigInt(token), session, attempt)),
     );
     on("report_freed", (resource: string, token: string) => {
-      const freed = {
-        resource,
-        token: BigInt(token),
-        how: this.#ending,
-        readAt: this.#statementAt,
-      };
+      const freed = { resource, token: BigInt(token), how: this.#ending };
       this.#newestFreed = freed;
       this.#later(() => this.#freed(freed));
     });
@@ -84,20 +77,13 @@ export class Truth {
     on("report_kept", (id: string, bootId: string, expiresMs: number) =>
       this.#later(() => this.#kept(id, { bootId, expiresMs })),
     );
-    on("report_ended", (id: string) => {
-      const readAt = this.#statementAt;
-      this.#later(() => this.#ended(id, readAt));
-    });
+    on("report_ended", (id: string) => this.#later(() => this.#ended(id)));
     database.exec(TRIGGERS);
   }
 
-  /**
-   * Announces the next statement: if it frees leases, it does so in this way, by a clock reading of
-   * this instant.
-   */
-  expect(ending: Ending, at: number): void {
+  /** Announces the next statement: if it frees leases, it does so in this way. */
+  expect(ending: Ending): void {
     this.#ending = ending;
-    this.#statementAt = at;
   }
 
   committed(): void {
@@ -132,14 +118,14 @@ export class Truth {
     this.#trace.note("store", { kind: "storeKept", session, until: this.#end(row) });
   }
 
-  #ended(session: string, readAt: number): void {
+  #ended(session: string): void {
     if (this.#lives(session)) {
       for (const [resource, lease] of this.#leases) {
         if (lease.session !== session) continue;
         this.#leases.delete(resource);
         const { token } = lease;
         const how = "sessionEnded";
-        this.#trace.note("store", { kind: "storeFreed", resource, token, how, readAt });
+        this.#trace.note("store", { kind: "storeFreed", resource, token, how });
       }
     }
     this.#sessions.delete(session);

@@ -60,9 +60,8 @@ export function kept(at: number, until: number, session = "a"): Step {
 export function freed(
   at: number,
   how: "released" | "withdrawn" | "revoked" | "sessionEnded",
-  readAt: number = at,
 ): Step {
-  return [at, "store", { kind: "storeFreed", ...r, how, readAt }];
+  return [at, "store", { kind: "storeFreed", ...r, how }];
 }
 
 export const given: Extract<TraceEventData, { kind: "held" }> = {
