@@ -18,9 +18,16 @@ if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
 const { endLike, run, tool } = await import("./run.mjs");
 const { setUp, SetupError } = await import("./setup.mjs");
 
-/** Every job: whether it needs a build, and its arguments for node, computed after the set-up. */
+/**
+ * Every job: whether it needs a build, which packages if not all, and its arguments for node,
+ * computed after the set-up.
+ */
 const jobs = {
-  start: { build: "no", command: () => ["--import", "tsx", "examples/demo/main.ts"] },
+  start: {
+    build: "no",
+    packages: ["tsx", "better-sqlite3"],
+    command: () => ["--import", "tsx", "examples/demo/main.ts"],
+  },
   test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
   "test:long": { build: "if-needed", command: () => ["scripts/test-long.mjs"] },
   "test:installs": {

@@ -16,6 +16,7 @@ export const root = fileURLToPath(new URL("..", import.meta.url));
  * @property {boolean} [capture] collect the output instead of showing it
  * @property {Record<string, string>} [env]
  * @property {boolean} [shell]
+ * @property {string} [cwd] by default the root folder
  * @property {boolean} [outliveSignals] do not end this process when it receives a signal
  *
  * @typedef {object} RunResult
@@ -26,7 +27,7 @@ export const root = fileURLToPath(new URL("..", import.meta.url));
  */
 
 /**
- * Runs a command in the root folder.
+ * Runs a command, by default in the root folder.
  * @param {string} command
  * @param {string[]} args
  * @param {RunOptions} [options]
@@ -34,7 +35,7 @@ export const root = fileURLToPath(new URL("..", import.meta.url));
  */
 export function run(command, args, options = {}) {
   const child = spawn(command, args, {
-    cwd: root,
+    cwd: options.cwd ?? root,
     env: { ...process.env, ...options.env },
     shell: options.shell ?? false,
     stdio: options.capture ? ["ignore", "pipe", "pipe"] : "inherit",

@@ -4,6 +4,7 @@
 // itself rejects a lockfile that does not match package.json.
 import { createHash } from "node:crypto";
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -24,13 +25,16 @@ const buildStamp = join(root, "node_modules", ".tenure-build");
 /** An error whose message is meant for the user. It is printed without a stack trace. */
 export class SetupError extends Error {}
 
-/** Installs and builds what is missing or outdated. `build`: "no", "if-needed" or "always". */
-export async function setUp({ build }) {
-  if (isInstalled() && (build === "no" || (build === "if-needed" && isBuilt()))) return;
+/**
+ * Installs and builds what is missing or outdated. `build`: "no", "if-needed" or "always".
+ * `packages`: the development packages that the job needs. By default, all of them.
+ */
+export async function setUp({ build, packages }) {
+  if (isInstalled(packages) && (build === "no" || (build === "if-needed" && isBuilt()))) return;
   const onWait = (pid) => say(`waiting for another set-up in this clone (process ${pid})`);
   await withFolderLock(join(root, ".bootstrap-lock"), onWait, async () => {
     // Checked again under the lock: another process may have done the work in the meantime.
-    if (!isInstalled()) await install();
+    if (!isInstalled(packages)) await install(packages);
     if (build === "always" || (build === "if-needed" && !isBuilt())) await compile();
   });
 }
@@ -41,17 +45,20 @@ function say(text) {
 
 // ---- install
 
-function installKey() {
-  return hash(["package-lock.json"], process.versions.modules);
+function installKey(packages = []) {
+  return hash(["package-lock.json"], [process.versions.modules, ...packages].join(" "));
 }
 
-function isInstalled() {
-  return readStamp(installStamp) === installKey();
+/** Whether these packages are installed, alone or with all others. */
+function isInstalled(packages) {
+  return [installKey(), installKey(packages)].includes(readStamp(installStamp));
 }
 
-async function install() {
+async function install(packages) {
   checkLockfile();
-  const key = installKey();
+  const key = installKey(packages);
+  // A folder of its own, because npm installs either all packages of a manifest or none.
+  const folder = packages === undefined ? root : writeManifestOf(packages);
   const args = ["install", "--no-save", "--no-audit", "--no-fund"];
   // If Node has its own SQLite, better-sqlite3 need not be compiled and no compiler is required.
   const hasSqlite = isBuiltin("node:sqlite");
@@ -65,12 +72,32 @@ async function install() {
   // Node.
   rmSync(join(root, "node_modules"), { recursive: true, force: true });
   const heartbeat = setInterval(() => say("still installing"), 15_000);
-  const result = await npm(args, { capture: true });
+  const result = await npm(args, { capture: true, cwd: folder });
   clearInterval(heartbeat);
   if (result.signal) throw new SetupError(`npm install was stopped by ${result.signal}.`);
   if (result.error || result.code !== 0) throw new SetupError(explainInstall(result));
+  if (folder !== root) {
+    renameSync(join(folder, "node_modules"), join(root, "node_modules"));
+    rmSync(folder, { recursive: true });
+  }
   writeStamp(installStamp, key);
   say("installed");
+}
+
+/** Writes a manifest with only these packages, and returns its folder. npm trims the lockfile. */
+function writeManifestOf(packages) {
+  const folder = join(root, ".partial-install");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  const { name, version, devDependencies, allowScripts } = readJson("package.json");
+  const wanted = Object.fromEntries(packages.map((each) => [each, devDependencies[each]]));
+  const manifest = { name, version, devDependencies: wanted, allowScripts };
+  const lock = readJson("package-lock.json");
+  lock.packages[""] = manifest;
+  writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
+  writeFileSync(join(folder, "package-lock.json"), JSON.stringify(lock));
+  copyFileSync(join(root, ".npmrc"), join(folder, ".npmrc"));
+  return folder;
 }
 
 function explainInstall({ error, output }) {
