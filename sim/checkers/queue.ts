@@ -31,21 +31,12 @@ const WHOLE_MS = 2;
  * Stores that are checked for prompt grants. ZooKeeper is not, because it is late in a few runs
  * (docs/simulator.md).
  */
-const PROMPT_STORES: ReadonlySet<string> = new Set(["etcd", "redis", "postgres"]);
+const PROMPT_STORES: ReadonlySet<string> = new Set(["etcd", "postgres"]);
 /**
- * How long it takes until the server has registered a waiter's subscription: one message on Redis;
- * a read and one message on etcd. The waiter then checks once more, which is one of the two round
- * trips.
+ * How long it takes until the server has registered a waiter's subscription: a read and one message
+ * on etcd. The waiter then checks once more, which is one of the two round trips.
  */
-const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([
-  ["redis", CALM_MAX_MS],
-  ["etcd", 3 * CALM_MAX_MS],
-]);
-/**
- * How many waiters at the head of the queue are notified of a change. If all of them are stuck, the
- * next one polls.
- */
-const NOTIFIED_WAITERS: ReadonlyMap<string, number> = new Map([["redis", 3]]);
+const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([["etcd", 3 * CALM_MAX_MS]]);
 /**
  * How many waiters watch for the expiry of the holder. A later waiter learns of it with its next
  * renewal.
@@ -89,7 +80,6 @@ function checkSkippedWaiter(
 }
 
 export const promptGrants: MakeChecker = (plan) => {
-  const notified = NOTIFIED_WAITERS.get(plan.store) ?? Number.POSITIVE_INFINITY;
   const expiryWatchers = EXPIRY_WATCHERS.get(plan.store) ?? Number.POSITIVE_INFINITY;
   const subscribeMs = SUBSCRIBE_MS.get(plan.store) ?? 0;
   let lagMs = 0;
@@ -116,7 +106,6 @@ export const promptGrants: MakeChecker = (plan) => {
     for (const waiter of waiting) {
       // If two requests crossed, either waiter may be first in the queue.
       const ahead = all.filter((other) => other !== waiter && other.askedAt <= waiter.queuedAt);
-      if (ahead.length >= notified) continue;
       const since = notifiedAt(waiter);
       const isReady = (other: Waiter): boolean =>
         waiting.includes(other) && notifiedAt(other) <= since;
