@@ -101,16 +101,14 @@ end
 local checks, settled = {}, {}
 for _, attempt in ipairs(redis.pcall('HKEYS', attempts)) do
   local waiter = readWaiter(session, attempt)
-  if not waiter then
+  if not waiter or not pcall(enqueue, waiter, ttl) then
+    -- The session finds that it waits less often than it should, and repeats its request.
     redis.call('HDEL', attempts, attempt)
-  else
-    pcall(enqueue, waiter, ttl)
-    if not settled[waiter.resource] then
-      settled[waiter.resource] = true
-      local isDone, lease = pcall(settle, waiter.resource, session)
-      checks[#checks + 1] = waiter.resource
-      checks[#checks + 1] = isDone and checkInMs(lease, session) or '-'
-    end
+  elseif not settled[waiter.resource] then
+    settled[waiter.resource] = true
+    local isDone, lease = pcall(settle, waiter.resource, session)
+    checks[#checks + 1] = waiter.resource
+    checks[#checks + 1] = isDone and checkInMs(lease, session) or '-'
   end
 end
 
