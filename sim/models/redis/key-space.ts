@@ -1,6 +1,6 @@
-// The data of one Redis server, as far as our scripts use it: strings, hashes, sets and sorted sets,
-// each with or without an expiry. Redis reads its wall clock in whole milliseconds, and a key exists
-// until the millisecond of its expiry has passed.
+// The data of one Redis server, as far as our scripts use it: strings, hashes, sets and sorted
+// sets, each with or without an expiry. Redis reads its wall clock in whole milliseconds, and a key
+// exists until the millisecond of its expiry has passed.
 
 import type { Chance } from "../../world/chance.ts";
 
@@ -162,21 +162,11 @@ export class KeySpace {
 
   readonly #commands: Readonly<Record<string, (words: readonly string[]) => Reply>> = {
     GET: ([, key = ""]) => this.#text(key),
-    MGET: (words) =>
-      words.slice(1).map((key) => {
-        const data = this.#entry(key)?.data;
-        return typeof data === "string" ? data : null;
-      }),
     SET: ([, key = "", text = "", ...options]) => {
       const [option, ms] = options;
       if (option !== undefined && (option !== "PX" || options.length !== 2))
         throw new RedisError("ERR syntax error");
       this.#write(key, text, ms === undefined ? undefined : this.#now() + integer(ms));
-      return OK;
-    },
-    MSET: (pairs) => {
-      for (let at = 1; at < pairs.length; at += 2)
-        this.#write(pairs[at] ?? "", pairs[at + 1] ?? "");
       return OK;
     },
     INCR: ([, key = ""]) => this.#increase(key, "1"),

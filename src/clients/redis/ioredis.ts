@@ -70,7 +70,9 @@ function makeClient(library: Ioredis, target: Target, retry: Retry): IoredisClie
       return new Redis({
         ...settings,
         ...place.login,
-        ...{ sentinels: place.hosts, name: place.master, db: place.db },
+        sentinels: place.hosts,
+        name: place.master,
+        db: place.db,
         ...(username === undefined ? {} : { sentinelUsername: username }),
         ...(password === undefined ? {} : { sentinelPassword: password }),
         ...(place.isTls ? { sentinelTLS: tls, enableTLSForSentinelMode: true } : {}),

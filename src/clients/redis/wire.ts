@@ -1,6 +1,6 @@
-// What the store needs of a connection to Redis. Two libraries provide it, ioredis and node-redis. A
-// user's own client is used as it is; from a URL, a client is created. Neither library is imported
-// before a store is opened.
+// What the store needs of a connection to Redis. Two libraries provide it, ioredis and node-redis.
+// A user's own client is used as it is; from a URL, a client is created. Neither library is
+// imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
 import { findFault } from "../shared/libraries.ts";
@@ -44,7 +44,7 @@ export type RedisLibraryName = "ioredis" | "redis";
 /** In the order in which they are tried. */
 export const LIBRARIES: readonly RedisLibraryName[] = ["ioredis", "redis"];
 
-/** The part of an ioredis client (5 and up) that the store uses: standalone, Sentinel or Cluster. */
+/** The part of an ioredis client (5 and up) that the store uses: alone, Sentinel or Cluster. */
 export interface IoredisClient {
   /** The state of the connection, such as "ready". */
   readonly status: string;

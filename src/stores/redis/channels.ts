@@ -1,6 +1,6 @@
-// Subscriptions, over one connection that is opened for the first of them. While a connection cannot
-// be opened, it is tried again every second. After an interruption everything is subscribed again,
-// and then each listener learns that it may have missed messages.
+// Subscriptions, over one connection that is opened for the first of them. While a connection
+// cannot be opened, it is tried again every second. After an interruption everything is subscribed
+// again, and then each listener learns that it may have missed messages.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { failure } from "../../clients/redis/failures.ts";

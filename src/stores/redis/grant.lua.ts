@@ -1,14 +1,13 @@
-// Decides who holds a lease, in Lua: the rule of queue-policy.ts, as memory/backend.ts has it in
+// Grants and hands off leases, in Lua: the rule of queue-policy.ts, as memory/backend.ts has it in
 // TypeScript. Every script starts with this library, and Redis runs each script as one atomic step.
 // `<base>` stands for the hash tag that all keys of a namespace start with.
 //
 // A session is a key with a ttl, and a lease is held while the key of its session exists. Tokens
 // are texts, because a Lua number is exact only up to 2^53. Any other program may have written to
-// our keys. What cannot be read is an error where it decides who holds a lease, and is skipped
-// where it only concerns a waiter or a notification.
+// our keys. A malformed lease is an error. A malformed waiter or notice is skipped.
 
-import { ERA_GAP } from "../../core/era.ts";
 import { EXPIRY_WATCHERS } from "../queue-policy.ts";
+import { START_ERA, VERIFY_ERA } from "./era.lua.ts";
 
 /** How long the last attempt on a free resource, and a queue without renewals, are kept. */
 const KEEP_MS = 3_600_000;
@@ -18,43 +17,6 @@ const TOKEN_MAX = "9.2e18";
 const EXACT_MAX = "9007199254740992";
 const MALFORMED =
   "the record of this resource is malformed, because another program has written it; delete its key if no process holds the resource";
-
-/**
- * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so Redis itself
- * raises it. The clock is below it then, by more than the gap.
- */
-export const START_ERA: string = `
-local function startEra(last)
-  local time = redis.call('TIME')
-  local clock, known = time[1] * 1000000 + time[2], tonumber(last)
-  if known > clock + ${ERA_GAP} then
-    redis.call('SET', '<base>token', last)
-    redis.call('INCRBY', '<base>token', ${ERA_GAP / 2n})
-  else
-    local above = known + ${ERA_GAP} + math.floor((clock - known) / 2)
-    redis.call('SET', '<base>token', string.format('%.0f', math.max(clock, above)))
-  end
-  return redis.call('GET', '<base>token')
-end
-`;
-
-/**
- * A server process that does not have the script may have lost grants: it was restarted, or it was
- * a replica. The script is then sent as text, with one more key, and starts an era if another
- * process started the current one, in the same atomic step as the rest of the script. A server that
- * has the script has done this, because only a text that was run with the key is ever sent. Before
- * 7.0 a server keeps its scripts over a restart and passes them to replicas; there every call has
- * the key.
- */
-const VERIFY_ERA = `
-if KEYS[2] then
-  local info, server = redis.pcall('INFO', 'server'), 'unknown'
-  if type(info) == 'string' then server = string.match(info, 'run_id:(%x+)') or server end
-  if server == 'unknown' or string.match(redis.call('GET', KEYS[2]) or '', '^%x+') ~= server then
-    redis.call('SET', KEYS[2], server .. ' ' .. startEra(redis.call('GET', '<base>token') or '0'))
-  end
-end
-`;
 
 const SESSIONS = `
 -- ---- Sessions: the key s:<session> with "<ttl> <quiet after> <channel> <holder>".
@@ -335,15 +297,18 @@ local function handOff(lease, requester, preferred, answered)
 end
 
 -- In how many milliseconds this session should check whether the holder has expired, or '-' if
--- other waiters do: only the first few that are not quiet check.
+-- others do: only the first few sessions that are not quiet check.
 local function checkInMs(lease, session)
   local left = lease.session and redis.call('PTTL', base .. 's:' .. lease.session) or -2
   if left < 0 then return '-' end
-  local seen, isFirst = 0, false
+  local seen, count, isFirst = {}, 0, false
   eachWaiter(lease.resource, function(waiter, isQuiet)
     isFirst = waiter.session == session
-    if not isQuiet then seen = seen + 1 end
-    return isFirst or seen == ${EXPIRY_WATCHERS}
+    if not isQuiet and not seen[waiter.session] then
+      seen[waiter.session] = true
+      count = count + 1
+    end
+    return isFirst or count == ${EXPIRY_WATCHERS}
   end)
   return isFirst and tostring(left + 2) or '-'
 end

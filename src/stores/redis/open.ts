@@ -97,7 +97,12 @@ async function prepare(
   }
   const channels = new Channels(wire, place, clock);
   const requests = await Requests.open({
-    ...{ wire, clock, place, names, replicas, keepsScripts: keepsScripts(facts) },
+    wire,
+    clock,
+    place,
+    names,
+    replicas,
+    keepsScripts: keepsScripts(facts),
     onSilence: () => channels.reset(),
   });
   await requests.run({ script: scripts.probe, args: [], limitMs: connectMs });

@@ -59,8 +59,8 @@ return answers
 
 /**
  * ARGV session, number of acknowledged revocations, number of accepted grants, then resource and
- * token of each of these, then resource and attempt of each withdrawal. Answers with "gone", or with
- * ttl, floor of the era, number of queued attempts, number of expiry checks, resource and
+ * token of each of these, then resource and attempt of each withdrawal. Answers with "gone", or
+ * with ttl, floor of the era, number of queued attempts, number of expiry checks, resource and
  * milliseconds of each check, and all notices. Foreign data must not fail a renewal, because every
  * lease of the session depends on it.
  */
@@ -212,7 +212,7 @@ return {checkInMs(settle(ARGV[1]), ARGV[2])}
 `,
 );
 
-/** ARGV resource. Answers with the server's time, session, token, record and ttl left, or nothing. */
+/** ARGV resource. Answers with the server's time, session, token, record and ttl left, if held. */
 const read = makeScript(
   "read",
   `

@@ -1,6 +1,6 @@
-// The store contract on Redis (6.2 and up) or Valkey. Each request is one script and one round trip:
-// grant.lua.ts decides, and memory/backend.ts does the same without a server. Only the server's
-// clock decides about expiry. wait.ts reports to sessions what other processes did.
+// The store contract on Redis (6.2 and up) or Valkey. Each request is one script and one round
+// trip: grant.lua.ts decides, and memory/backend.ts does the same without a server. Only the
+// server's clock decides about expiry. wait.ts reports to sessions what other processes did.
 
 import {
   decodeRecord,
@@ -98,6 +98,7 @@ export class RedisStore implements Store {
     const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
     const words = [sessionId, resource, attempt, holderId, String(rank), record];
     const kind = request.queue ? "queue" : "grant";
+    const sentAt = this.#parts.clock.now();
     let answer: string;
     try {
       answer = await this.#batch.ask({ kind, words, limitMs });
@@ -115,7 +116,7 @@ export class RedisStore implements Store {
     if (outcome === "busy") return { kind: outcome, holderId: readHolderId(rest.join(" ")) };
     if (outcome === "queued") {
       const [checkInMs = "-", ...held] = rest;
-      this.#notices.queued(request, checkInMs);
+      this.#notices.queued(request, checkInMs, sentAt);
       return { kind: outcome, holderId: readHolderId(held.join(" ")) };
     }
     if (outcome === "ended") return { kind: outcome };
@@ -160,7 +161,7 @@ export class RedisStore implements Store {
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, acknowledged, accepted = [], withdrawn, limitMs } = request;
-    const endsAt = this.#parts.clock.now() + limitMs;
+    const sentAt = this.#parts.clock.now();
     const counts = [String(acknowledged.length), String(accepted.length)];
     const refs = [...acknowledged, ...accepted].flatMap(({ resource, token }) => [
       resource,
@@ -176,7 +177,7 @@ export class RedisStore implements Store {
     }
     const facts = rest.splice(2 * Number(checks));
     for (const [resource = "", checkInMs = "-"] of inGroups(rest, 2))
-      this.#notices.planCheck(resource, checkInMs);
+      this.#notices.planCheck(resource, checkInMs, sentAt);
     const gone: contract.LeaseRef[] = [];
     const granted: contract.Grant[] = [];
     const wanted: contract.LeaseRef[] = [];
@@ -192,7 +193,7 @@ export class RedisStore implements Store {
     this.#eras.note(era);
     // If this question fails, the renewal fails: a restart may have lost a lease (S7).
     const missing = await this.#eras.missing(sessionId, era, (resources) =>
-      this.#kept(sessionId, resources, endsAt - this.#parts.clock.now()),
+      this.#kept(sessionId, resources, sentAt + limitMs - this.#parts.clock.now()),
     );
     const counted = { ttlMs: Number(ttl), waiting: Number(waiting) };
     return { kind: "renewed", ...counted, gone: [...gone, ...missing], granted, wanted };
@@ -291,16 +292,19 @@ function readHolderId(record: string): string | undefined {
   return record === "" ? undefined : shownRecord(record).holderId;
 }
 
-/** `now`: the server's clock when it read the lease. `read` decides what a malformed record means. */
+/** `now`: the server's clock. `read` decides what a malformed record means. */
 function toHolder(
   [sessionId = "", token = "", record = "", left = ""]: readonly string[],
   now: string,
   read: typeof shownRecord,
 ): contract.HolderView {
   const { holderId, value, ...granted } = read(record);
-  const expiresInMs = Number(left);
   return {
-    ...{ holderId, sessionId, token: decodeToken(token), value, expiresInMs },
+    holderId,
+    sessionId,
+    token: decodeToken(token),
+    value,
+    expiresInMs: Number(left),
     heldForMs: heldForMs(granted, Number(now)),
   };
 }

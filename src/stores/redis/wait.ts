@@ -68,10 +68,15 @@ export class Notices {
     });
   }
 
-  queued({ resource, attempt, sessionId }: AttemptRequest, checkInMs: string): void {
+  /** The server has queued the attempt. The request was sent at `sentAt`. */
+  queued(
+    { resource, attempt, sessionId }: AttemptRequest,
+    checkInMs: string,
+    sentAt: number,
+  ): void {
     const attempts = this.#waiting.get(resource) ?? new Map<string, string>();
     this.#waiting.set(resource, attempts.set(attempt, sessionId));
-    this.planCheck(resource, checkInMs);
+    this.planCheck(resource, checkInMs, sentAt);
   }
 
   /** The attempt no longer waits. */
@@ -82,8 +87,9 @@ export class Notices {
     this.#checks.cancel(resource);
   }
 
-  planCheck(resource: string, checkInMs: string): void {
-    const delayMs = toDelayMs(checkInMs);
+  /** Counted from when the request was sent. A check that is early learns how early it is. */
+  planCheck(resource: string, checkInMs: string, sentAt: number): void {
+    const delayMs = this.#toDelayMs(checkInMs, sentAt);
     if (delayMs !== undefined && this.#waiting.has(resource))
       this.#checks.checkIn(resource, delayMs);
   }
@@ -109,14 +115,17 @@ export class Notices {
   /** One session of this process is enough: each checks for all waiters. */
   async #check(resource: string): Promise<number | undefined> {
     for (const sessionId of new Set(this.#waiting.get(resource)?.values())) {
-      const delayMs = toDelayMs(await this.#parts.checkExpiry(resource, sessionId));
+      const sentAt = this.#parts.clock.now();
+      const checkInMs = await this.#parts.checkExpiry(resource, sessionId);
+      const delayMs = this.#toDelayMs(checkInMs, sentAt);
       if (delayMs !== undefined) return delayMs;
     }
     return undefined;
   }
-}
 
-/** "-": no check is needed. */
-function toDelayMs(checkInMs: string): number | undefined {
-  return checkInMs === "-" ? undefined : Number(checkInMs);
+  /** "-": this process need not check. */
+  #toDelayMs(checkInMs: string, sentAt: number): number | undefined {
+    if (checkInMs === "-") return undefined;
+    return Math.max(1, Number(checkInMs) - (this.#parts.clock.now() - sentAt));
+  }
 }

@@ -136,7 +136,7 @@ describe.each(libraries)("through %s", (library) => {
     await store.endSession(session);
   });
 
-  test("a user that may not subscribe is told so by the first request that may be queued", async () => {
+  test("the first request that may be queued fails if the user may not subscribe", async () => {
     const { master } = pair();
     const acl = ["~{tenure}:*", "&{tenure}:*", "+@all", "-subscribe"];
     await master.command("ACL", "SETUSER", "deaf", "on", ">deaf", ...acl);

@@ -10,7 +10,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { ERA_GAP, startOfEra } from "../../../src/core/era.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
-import { START_ERA } from "../../../src/stores/redis/grant.lua.ts";
+import { START_ERA } from "../../../src/stores/redis/era.lua.ts";
 import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";

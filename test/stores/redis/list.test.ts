@@ -1,4 +1,5 @@
-// Goal: the list of held resources is correct and stays small. Method: a real server; the list is read through another store and directly.
+// Goal: the list of held resources is correct and stays small. Method: a real server; the list is
+// read through another store and directly.
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { Store } from "../../../src/stores/contract.ts";

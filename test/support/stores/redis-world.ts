@@ -1,5 +1,6 @@
 // Stores on one Redis server, each under its own prefix, and the requests that most tests make.
 
+import { Redis } from "ioredis";
 import { expect, onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { Grant, LeaseRef, SessionEvents, Store } from "../../../src/stores/contract.ts";
@@ -78,4 +79,16 @@ export function redisWorld(redis: () => RedisServer, name: string): RedisWorld {
       return token;
     },
   };
+}
+
+/** Everything that is published in the namespace, as the kind of channel and the message. */
+export async function collectMessages(server: RedisServer, base: string): Promise<string[]> {
+  const received: string[] = [];
+  const listener = new Redis(server.url);
+  onTestFinished(() => listener.disconnect());
+  listener.on("pmessage", (_pattern, channel: string, message: string) =>
+    received.push(`${channel.slice(base.length).split(":", 1)} ${message}`),
+  );
+  await listener.psubscribe(`${base}*`);
+  return received;
 }
