@@ -1,6 +1,6 @@
-// The data of one Redis server, as far as our scripts use it: strings, lists, and sorted sets whose
-// members all have the same score, each with or without an expiry. Redis reads its wall clock in
-// whole milliseconds, and a key exists until the millisecond of its expiry has passed.
+// The data of one Redis server, as far as our scripts use it: strings, hashes, sets and sorted
+// sets, each with or without an expiry. Redis reads its wall clock in whole milliseconds, and a key
+// exists until the millisecond of its expiry has passed.
 
 import type { Chance } from "../../world/chance.ts";
 
@@ -18,7 +18,11 @@ export class Status {
 /** An error reply. Its message begins with the error code. */
 export class RedisError extends Error {}
 
-type Data = string | string[] | Set<string>;
+class Hash extends Map<string, string> {}
+/** The score of each member. */
+class SortedSet extends Map<string, number> {}
+
+type Data = string | Hash | Set<string> | SortedSet;
 
 interface Entry {
   readonly data: Data;
@@ -76,8 +80,7 @@ export class KeySpace {
   copy(): Copy {
     const copy = new Map<string, Entry>();
     for (const [key, { data, endsAt }] of this.#entries) {
-      const own = typeof data === "string" ? data : Array.isArray(data) ? [...data] : new Set(data);
-      copy.set(key, { data: own, endsAt });
+      copy.set(key, { data: copyData(data), endsAt });
     }
     return copy;
   }
@@ -110,16 +113,39 @@ export class KeySpace {
     return data;
   }
 
-  #list(key: string): string[] | undefined {
+  /** The collection of the key. An empty one that does not exist yet is added if `adds` is true. */
+  #collection<C extends Hash | Set<string> | SortedSet>(
+    key: string,
+    type: new () => C,
+    adds = false,
+  ): C {
     const data = this.#entry(key)?.data;
-    if (data === undefined || Array.isArray(data)) return data;
+    if (data === undefined) {
+      const empty = new type();
+      if (adds) this.#entries.set(key, { data: empty, endsAt: undefined });
+      return empty;
+    }
+    if (data instanceof type) return data;
     throw new RedisError(WRONG_TYPE);
   }
 
-  #set(key: string): Set<string> | undefined {
-    const data = this.#entry(key)?.data;
-    if (data === undefined || data instanceof Set) return data;
-    throw new RedisError(WRONG_TYPE);
+  /** Deletes members and returns how many there were. An empty collection does not exist. */
+  #remove(
+    key: string,
+    type: new () => Hash | Set<string> | SortedSet,
+    members: readonly string[],
+  ): number {
+    const found = this.#collection(key, type);
+    const removed = members.filter((member) => found.delete(member)).length;
+    if (removed > 0 && found.size === 0) this.#entries.delete(key);
+    return removed;
+  }
+
+  /** The members of a sorted set in order: by score, then by bytes. */
+  #sorted(key: string): [member: string, score: number][] {
+    return [...this.#collection(key, SortedSet)].sort(
+      ([one, low], [other, high]) => low - high || (one < other ? -1 : 1),
+    );
   }
 
   #write(key: string, data: string, endsAt?: number): void {
@@ -134,28 +160,13 @@ export class KeySpace {
     return Number(next);
   }
 
-  /** An empty list or set does not exist. */
-  #dropEmpty(key: string, size: number): void {
-    if (size === 0) this.#entries.delete(key);
-  }
-
   readonly #commands: Readonly<Record<string, (words: readonly string[]) => Reply>> = {
     GET: ([, key = ""]) => this.#text(key),
-    MGET: (words) =>
-      words.slice(1).map((key) => {
-        const data = this.#entry(key)?.data;
-        return typeof data === "string" ? data : null;
-      }),
     SET: ([, key = "", text = "", ...options]) => {
       const [option, ms] = options;
       if (option !== undefined && (option !== "PX" || options.length !== 2))
         throw new RedisError("ERR syntax error");
       this.#write(key, text, ms === undefined ? undefined : this.#now() + integer(ms));
-      return OK;
-    },
-    MSET: (pairs) => {
-      for (let at = 1; at < pairs.length; at += 2)
-        this.#write(pairs[at] ?? "", pairs[at + 1] ?? "");
       return OK;
     },
     INCR: ([, key = ""]) => this.#increase(key, "1"),
@@ -187,56 +198,46 @@ export class KeySpace {
       return [String(Math.floor(micros / 1e6)), String(micros % 1e6)];
     },
     PUBLISH: ([, channel = "", message = ""]) => this.#parts.publish(channel, message),
-    RPUSH: ([, key = "", ...items]) => {
-      const list = this.#list(key) ?? [];
-      if (list.length === 0) this.#entries.set(key, { data: list, endsAt: undefined });
-      return list.push(...items);
+    HSET: ([, key = "", field = "", text = ""]) => {
+      const hash = this.#collection(key, Hash, true);
+      const isNew = !hash.has(field);
+      hash.set(field, text);
+      return isNew ? 1 : 0;
     },
-    LINDEX: ([, key = "", at = ""]) => this.#list(key)?.at(integer(at)) ?? null,
-    LPOP: ([, key = ""]) => {
-      const list = this.#list(key);
-      const first = list?.shift() ?? null;
-      this.#dropEmpty(key, list?.length ?? 1);
-      return first;
-    },
-    LPOS: ([, key = "", item = ""]) => {
-      const at = this.#list(key)?.indexOf(item) ?? -1;
-      return at < 0 ? null : at;
-    },
-    LREM: ([, key = "", count = "", item = ""]) => {
-      const most = integer(count);
-      if (most < 0) throw new RedisError("ERR the model of Redis knows no LREM from the end");
-      const list = this.#list(key);
-      if (list === undefined) return 0;
-      let found = 0;
-      const kept = list.filter((one) => one !== item || (most > 0 && ++found > most));
-      const removed = list.length - kept.length;
-      list.splice(0, list.length, ...kept);
-      this.#dropEmpty(key, list.length);
-      return removed;
-    },
-    LRANGE: ([, key = "", from = "", to = ""]) => {
-      const list = this.#list(key) ?? [];
-      const end = integer(to);
-      return list.slice(integer(from), end < 0 ? list.length + end + 1 : end + 1);
-    },
-    ZADD: ([, key = "", score = "", member = ""]) => {
-      if (integer(score) !== 0) throw new RedisError("ERR the model of Redis knows score 0 only");
-      const set = this.#set(key) ?? new Set<string>();
-      if (set.size === 0) this.#entries.set(key, { data: set, endsAt: undefined });
+    HGET: ([, key = "", field = ""]) => this.#collection(key, Hash).get(field) ?? null,
+    HDEL: ([, key = "", ...fields]) => this.#remove(key, Hash, fields),
+    HKEYS: ([, key = ""]) => [...this.#collection(key, Hash).keys()],
+    HLEN: ([, key = ""]) => this.#collection(key, Hash).size,
+    SADD: ([, key = "", member = ""]) => {
+      const set = this.#collection<Set<string>>(key, Set, true);
       const isNew = !set.has(member);
       set.add(member);
       return isNew ? 1 : 0;
     },
-    ZREM: ([, key = "", ...members]) => {
-      const set = this.#set(key);
-      if (set === undefined) return 0;
-      const removed = members.filter((member) => set.delete(member)).length;
-      this.#dropEmpty(key, set.size);
-      return removed;
+    SREM: ([, key = "", ...members]) => this.#remove(key, Set, members),
+    SMEMBERS: ([, key = ""]) => [...this.#collection<Set<string>>(key, Set)],
+    ZADD: ([, key = "", score = "", member = ""]) => {
+      const set = this.#collection(key, SortedSet, true);
+      const isNew = !set.has(member);
+      set.set(member, integer(score));
+      return isNew ? 1 : 0;
+    },
+    ZREM: ([, key = "", ...members]) => this.#remove(key, SortedSet, members),
+    ZCARD: ([, key = ""]) => this.#collection(key, SortedSet).size,
+    ZRANGE: ([, key = "", from = "", to = ""]) => {
+      if (integer(from) < 0 || integer(to) < 0)
+        throw new RedisError("ERR the model of Redis counts from the start only");
+      const members = this.#sorted(key).map(([member]) => member);
+      return members.slice(integer(from), integer(to) + 1);
+    },
+    ZREVRANGEBYSCORE: ([, key = "", max = "", min = "", , offset = "0", count = "-1"]) => {
+      const [high, low, most] = [integer(max), integer(min), integer(count)];
+      const found = this.#sorted(key).filter(([, score]) => score >= low && score <= high);
+      const members = found.reverse().map(([member]) => member);
+      return members.slice(integer(offset), most < 0 ? undefined : integer(offset) + most);
     },
     ZRANDMEMBER: ([, key = "", count = ""]) => {
-      const left = [...(this.#set(key) ?? [])];
+      const left = [...this.#collection(key, SortedSet).keys()];
       const most = integer(count);
       if (left.length <= most) return left;
       return Array.from({ length: most }, () => {
@@ -246,13 +247,19 @@ export class KeySpace {
     },
     ZRANGEBYLEX: ([, key = "", from = "", to = "", , offset = "0", count = "-1"]) => {
       const most = integer(count);
-      const found = [...(this.#set(key) ?? [])]
+      const found = [...this.#collection(key, SortedSet).keys()]
         .filter((member) => isAfter(member, from) && isBefore(member, to))
         .sort((one, other) => (one < other ? -1 : 1))
         .slice(integer(offset));
       return most < 0 ? found : found.slice(0, most);
     },
   };
+}
+
+function copyData(data: Data): Data {
+  if (typeof data === "string") return data;
+  if (data instanceof Set) return new Set(data);
+  return data instanceof Hash ? new Hash(data) : new SortedSet(data);
 }
 
 function integerText(text: string): string {

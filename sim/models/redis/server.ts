@@ -40,9 +40,8 @@ export class RedisServer implements Forgetful<Copy> {
   /** A new process starts an era, so tokens still increase. Nothing else is promised. */
   readonly keeps: Forgetful<Copy>["keeps"] = { failover: ["S1"], clock: [] };
   readonly #links = new Set<Link>();
-  /** The subscribers of each channel, and of each pattern by its prefix. */
+  /** The subscribers of each channel. */
   readonly #channels = new Map<string, Set<Link>>();
-  readonly #patterns = new Map<string, Set<Link>>();
   readonly #scripting: Scripting;
   readonly #space: KeySpace;
   readonly #witness: LeaseWitness;
@@ -86,7 +85,6 @@ export class RedisServer implements Forgetful<Copy> {
   drop(link: Link): void {
     this.#links.delete(link);
     for (const listeners of this.#channels.values()) listeners.delete(link);
-    for (const listeners of this.#patterns.values()) listeners.delete(link);
   }
 
   /** Whether the server knows this connection. After a restart it knows none. */
@@ -133,10 +131,6 @@ export class RedisServer implements Forgetful<Copy> {
         return void getListeners(this.#channels, toBytes(first)).add(link);
       case "unsubscribe":
         return void getListeners(this.#channels, toBytes(first)).delete(link);
-      case "psubscribe":
-        return void getListeners(this.#patterns, toBytes(first).slice(0, -1)).add(link);
-      case "punsubscribe":
-        return void getListeners(this.#patterns, toBytes(first).slice(0, -1)).delete(link);
       default:
         throw new RedisError(`ERR unknown command '${name}'`);
     }
@@ -145,16 +139,11 @@ export class RedisServer implements Forgetful<Copy> {
   /** Reaches current subscribers only. A message is not kept for others. */
   #publish(channel: string, message: string): number {
     let receivers = 0;
-    const sendTo = (listeners: ReadonlySet<Link> | undefined): void => {
-      for (const link of listeners ?? []) {
-        receivers += 1;
-        if (link.isDead) this.drop(link);
-        else link.push(fromBytes(channel), fromBytes(message));
-      }
-    };
-    sendTo(this.#channels.get(channel));
-    for (const [start, listeners] of this.#patterns)
-      if (channel.startsWith(start)) sendTo(listeners);
+    for (const link of this.#channels.get(channel) ?? []) {
+      receivers += 1;
+      if (link.isDead) this.drop(link);
+      else link.push(fromBytes(channel), fromBytes(message));
+    }
     return receivers;
   }
 }

@@ -29,12 +29,12 @@ async function simulatedChannels(
   };
   const connection = new Connection(parts, { ...events, onOrder });
   await connection.connect();
-  const send = async (command: string, channel: string, isPattern: boolean): Promise<void> => {
-    await connection.send([isPattern ? `p${command}` : command, channel]);
+  const send = async (command: string, channel: string): Promise<void> => {
+    await connection.send([command, channel]);
   };
   return {
-    subscribe: (channel, isPattern) => send("subscribe", channel, isPattern),
-    unsubscribe: (channel, isPattern) => send("unsubscribe", channel, isPattern),
+    subscribe: (channel) => send("subscribe", channel),
+    unsubscribe: (channel) => send("unsubscribe", channel),
     reset: () => connection.reset(),
     close: () => connection.close(),
   };

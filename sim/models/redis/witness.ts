@@ -1,6 +1,6 @@
 // Reads leases and sessions from what is written to the model's keys, and notes in the trace what
 // the server did to them. It relies on the stored format of a lease
-// (src/stores/redis/script-library.ts) and on nothing else.
+// (src/stores/redis/grant.lua.ts) and on nothing else.
 
 import { namesOf } from "../../../src/stores/redis/names.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
@@ -9,8 +9,8 @@ import type { Witness } from "./key-space.ts";
 
 const names = namesOf("tenure");
 const LEASE = names.lease("");
-const SESSION = names.session("");
-const LEASE_TEXT = /^[HWK](\d+):(\d+):/;
+const SESSION = `${names.base}s:`;
+const LEASE_TEXT = /^[HW](\d+):(\d+):/;
 
 interface Held {
   readonly token: bigint;
@@ -52,8 +52,8 @@ export class LeaseWitness implements Witness {
     else this.#held.set(resource, after);
     if (before !== undefined) {
       if (after?.token === before.token && after.session === before.session) return;
-      // A request that finds a lease expired has not freed it.
-      if (after === undefined && this.#lives(before.session)) this.#freed(resource, before);
+      // A request that finds a lease expired has not freed it. One that hands a lease off has.
+      if (this.#lives(before.session)) this.#freed(resource, before);
     }
     if (after !== undefined)
       this.#parts.trace.note("store", { kind: "storeGranted", resource, ...after });

@@ -1,6 +1,6 @@
-// What Redis calls a script by.
+// The name by which Redis runs a script that it has: the SHA-1 of its text.
 
-// biome-ignore lint/style/noRestrictedImports: a digest, no chance in it
+// biome-ignore lint/style/noRestrictedImports: a digest; not random
 import { createHash } from "node:crypto";
 
 export function scriptDigest(text: string): string {

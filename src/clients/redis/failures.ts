@@ -1,12 +1,13 @@
-// Errors of Redis and of its libraries in our words: what each means for the request, and what the user can do about it.
-// Replies begin with a word in capitals; whatever does not is a matter of the connection.
+// Translates errors of Redis and of its client libraries: what each means for the request, and what
+// the user can do about it. An error reply begins with a word in capitals. Every other error
+// concerns the connection.
 
 import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 
-/** The word that an error reply begins with, also where an older server wraps it in the trace of a script. */
+/** The first word of an error reply, even if an older server wraps it in the trace of a script. */
 export function replyCode(error: unknown): string | undefined {
   const message = error instanceof Error ? error.message : String(error);
   const code = /^-?([A-Z][A-Z0-9]+)(?=[ :]|$)/.exec(message)?.[1];
@@ -16,7 +17,7 @@ export function replyCode(error: unknown): string | undefined {
   );
 }
 
-/** Nothing changed, and the same request may work a little later. */
+/** Nothing was changed, and the same request may succeed later. */
 const PASSING: Readonly<Record<string, string>> = {
   READONLY: "is a read-only replica now: a failover has happened or is under way",
   LOADING: "is loading its data",
@@ -26,10 +27,10 @@ const PASSING: Readonly<Record<string, string>> = {
   OOM: "is out of memory (maxmemory): give it more, or delete something",
   MISCONF: "cannot save to its disk and refuses writes: see its log",
   NOREPLICAS: "has fewer replicas than min-replicas-to-write asks for",
-  BUSY: "is busy with a script of somebody else",
+  BUSY: "is busy with a script of another program",
 };
 
-/** Nothing changed, and nothing will until somebody changes a setting. */
+/** Nothing was changed, and the request fails until a setting is changed. */
 const LASTING: Readonly<Record<string, string>> = {
   NOAUTH: "asks for a password. Name user and password in the URL: redis://user:password@host",
   WRONGPASS: "refuses this user or password. Check both in the URL: redis://user:password@host",
@@ -38,7 +39,7 @@ const LASTING: Readonly<Record<string, string>> = {
   CROSSSLOT: "is part of a cluster that does not know hash tags",
 };
 
-/** Libraries say these when nothing was sent. */
+/** The messages of client libraries if nothing was sent. */
 const NOT_SENT = /Stream isn't writeable|client is offline|client is closed/i;
 
 /** `place` is the address, without a password. */
@@ -69,7 +70,7 @@ export function failure(error: unknown, place: string): TenureError {
   );
 }
 
-/** Why a first connection failed: the same, and hints for what only happens there. */
+/** Why a first connection failed. Adds hints about errors that occur only then. */
 export function connectFailure(error: unknown, place: string): TenureError {
   const cause = redacted(error);
   const said = cause.message;

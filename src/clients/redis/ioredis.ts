@@ -1,19 +1,21 @@
-// The seam over ioredis. Of its defaults we leave four behind on connections of our own: no queue while offline (the
-// caller is told at once that nothing was sent), no resending (a request is sent once, the caller decides), retries for
-// ever, but only after the first connection has worked, and no patience with one that is given up.
+// Implements the connection on ioredis. Four of its defaults are changed on our own connections.
+// Commands are not queued while offline, so the caller learns at once that nothing was sent. They
+// are not sent again, because the caller decides that. Reconnecting never stops, but begins only
+// after the first connection has succeeded. A connection that is given up is closed quickly.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { HostPort } from "../shared/url.ts";
 import type { ChannelEvents, ChannelWire, IoredisClient, Library, Target, Wire } from "./wire.ts";
 
-/** How long to wait before the next try to connect again. */
+/** The longest wait before the next try to reconnect. */
 const RETRY_MAX_MS = 1_000;
 
 /**
- * A connection that is given up because nothing comes over it answers no goodbye either. By default ioredis waits 2 s for one before
- * it connects anew, which is most of a short ttl. Nothing is lost: whoever gives it up has every answer, or has stopped waiting.
+ * A silent connection does not confirm that it is closed either. By default ioredis waits 2 s for
+ * that before it reconnects, which is most of a short ttl. No answer is lost: every request on the
+ * connection is answered or has reached its limit.
  */
-const GOODBYE_MS = 20;
+const DISCONNECT_MS = 20;
 
 const ownSettings = {
   lazyConnect: true,
@@ -22,11 +24,11 @@ const ownSettings = {
   autoResubscribe: false,
   maxRetriesPerRequest: 0,
   commandTimeout: undefined,
-  disconnectTimeout: GOODBYE_MS,
+  disconnectTimeout: DISCONNECT_MS,
 } as const;
 
 interface Ioredis {
-  /** Also exported by name, but not by 5.0. */
+  /** Version 5.0 does not export it by name. */
   readonly default: new (
     options: object,
   ) => IoredisClient;
@@ -68,12 +70,14 @@ function makeClient(library: Ioredis, target: Target, retry: Retry): IoredisClie
       return new Redis({
         ...settings,
         ...place.login,
-        ...{ sentinels: place.hosts, name: place.master, db: place.db },
+        sentinels: place.hosts,
+        name: place.master,
+        db: place.db,
         ...(username === undefined ? {} : { sentinelUsername: username }),
         ...(password === undefined ? {} : { sentinelPassword: password }),
         ...(place.isTls ? { sentinelTLS: tls, enableTLSForSentinelMode: true } : {}),
         retryStrategy: retry,
-        // Between the death of a master and the choice of the next, Sentinels name one that does not answer.
+        // Until Sentinels have elected a new master, they name the dead one.
         sentinelRetryStrategy: retry,
       });
     }
@@ -84,17 +88,17 @@ function makeClient(library: Ioredis, target: Target, retry: Retry): IoredisClie
         clusterRetryStrategy: retry,
         slotsRefreshTimeout: connectMs,
         redisOptions: { ...settings, ...place.login },
-        // A certificate names hosts, not their addresses.
-        ...(place.isTls ? { dnsLookup: asItIs } : {}),
+        // A certificate names hosts, not addresses.
+        ...(place.isTls ? { dnsLookup: keepHost } : {}),
       });
   }
 }
 
-function asItIs(host: string, found: (error: null, address: string) => void): void {
+function keepHost(host: string, found: (error: null, address: string) => void): void {
   found(null, host);
 }
 
-/** The user's client: used for commands as it is, and copied for messages. */
+/** A user's client: it sends our commands, and a duplicate receives messages. */
 export function ioredisWire(client: IoredisClient): Wire {
   const { options } = client as { options?: { keyPrefix?: string } };
   if (options?.keyPrefix) {
@@ -107,23 +111,23 @@ export function ioredisWire(client: IoredisClient): Wire {
 
 type Retry = (times: number) => number | undefined;
 
-/** Connects once; later interruptions are mended for ever. The first failure is told with its true cause. */
+/** Connects once, and throws the cause of a failure. Later interruptions are always repaired. */
 async function connected(make: (retry: Retry) => IoredisClient): Promise<IoredisClient> {
   let ready = false;
   let cause: unknown;
   const client = make((times) => (ready ? Math.min(RETRY_MAX_MS, times * 50) : undefined));
   client.on("error", (error: unknown) => {
-    // The first one is the cause; those behind it say only that the connection is closed.
+    // The first error is the cause. Later ones report only that the connection is closed.
     cause ??= error;
   });
-  // A connection alone must not keep the process alive: whoever waits for an answer has a timer.
+  // A connection must not keep the process alive. Each pending request has a timer that does.
   client.on("connect", () => unref(client));
   client.on("+node", (node: IoredisClient) => node.on("connect", () => unref(node)));
   try {
     await client.connect();
   } catch (error) {
     client.disconnect();
-    throw ofNode(cause ?? error);
+    throw findNodeError(cause ?? error);
   }
   ready = true;
   return client;
@@ -133,8 +137,8 @@ function unref(client: IoredisClient): void {
   (client as { stream?: { unref?(): void } }).stream?.unref?.();
 }
 
-/** A cluster client says only that all nodes failed, and has what the last one said. */
-function ofNode(error: unknown): unknown {
+/** A cluster client reports only that all nodes failed. The error of the last one is the cause. */
+function findNodeError(error: unknown): unknown {
   return (error as { lastNodeError?: unknown })?.lastNodeError ?? error;
 }
 
@@ -142,7 +146,7 @@ class IoredisWire implements Wire {
   readonly library = "ioredis";
   readonly isCluster: boolean;
   readonly #client: IoredisClient;
-  /** Not the user's, which is left as it is. */
+  /** False for a user's client, which is never closed. */
   readonly #isOwn: boolean;
 
   constructor(client: IoredisClient, isOwn: boolean) {
@@ -162,9 +166,6 @@ class IoredisWire implements Wire {
   async openChannels(events: ChannelEvents): Promise<ChannelWire> {
     const client = await this.#copy();
     client.on("message", (channel: string, message: string) => events.onMessage(channel, message));
-    client.on("pmessage", (_pattern: string, channel: string, message: string) =>
-      events.onMessage(channel, message),
-    );
     client.on("ready", () => events.onBack());
     return new IoredisChannels(client);
   }
@@ -194,12 +195,12 @@ class IoredisChannels implements ChannelWire {
     this.#client = client;
   }
 
-  async subscribe(channel: string, isPattern: boolean): Promise<void> {
-    await (isPattern ? this.#client.psubscribe(channel) : this.#client.subscribe(channel));
+  async subscribe(channel: string): Promise<void> {
+    await this.#client.subscribe(channel);
   }
 
-  async unsubscribe(channel: string, isPattern: boolean): Promise<void> {
-    await (isPattern ? this.#client.punsubscribe(channel) : this.#client.unsubscribe(channel));
+  async unsubscribe(channel: string): Promise<void> {
+    await this.#client.unsubscribe(channel);
   }
 
   reset(): void {

@@ -1,9 +1,10 @@
-// The seam over node-redis. On connections of our own nothing is queued while offline: the caller is told at once that
-// nothing was sent. It has no way to drop a connection and make a new one, so that is done here, with a new client.
+// Implements the connection on node-redis. Our own connections do not queue commands while offline,
+// so the caller learns at once that nothing was sent. The library cannot replace a connection, so
+// this file replaces the client.
 
 import type { ChannelEvents, ChannelWire, Library, NodeRedisClient, Target, Wire } from "./wire.ts";
 
-/** How long to wait before the next try to connect again. */
+/** The longest wait before the next try to reconnect. */
 const RETRY_MAX_MS = 1_000;
 
 type Create = (options: object) => NodeRedisClient;
@@ -15,7 +16,7 @@ export async function load(): Promise<Library> {
   const { createClient } = (await import(specifier)) as { createClient: Create };
   return {
     connect: ({ place, connectMs, tls }: Target) => {
-      if (place.kind !== "server") throw new Error(`Made for one server, not for a ${place.kind}.`);
+      if (place.kind !== "server") throw new Error(`node-redis does not open a ${place.kind}.`);
       const { at, login, db, isTls } = place;
       const make: Make = (reconnectStrategy) =>
         createClient({
@@ -29,7 +30,7 @@ export async function load(): Promise<Library> {
   };
 }
 
-/** The user's client: used for commands as it is, and copied for messages. */
+/** A user's client: it sends our commands, and a duplicate receives messages. */
 export function nodeRedisWire(client: NodeRedisClient): Wire {
   return new NodeRedisWire(client, undefined);
 }
@@ -38,7 +39,7 @@ async function ownWire(make: Make): Promise<Wire> {
   return new NodeRedisWire(await connected(make), make);
 }
 
-/** Connects once, and tells the first failure; later interruptions are mended for ever. */
+/** Connects once, and throws if that fails. Later interruptions are always repaired. */
 async function connected(make: Make): Promise<NodeRedisClient> {
   let ready = false;
   const client = prepared(
@@ -49,7 +50,7 @@ async function connected(make: Make): Promise<NodeRedisClient> {
   return client;
 }
 
-/** A new client in place of one that is stuck; it tries until it succeeds. */
+/** Replaces a client that is stuck. The new one tries until it succeeds. */
 function replaced(old: NodeRedisClient, make: Make, onReady?: () => void): NodeRedisClient {
   destroy(old);
   const client = prepared(make((retries) => Math.min(RETRY_MAX_MS, (retries + 1) * 50)));
@@ -59,20 +60,20 @@ function replaced(old: NodeRedisClient, make: Make, onReady?: () => void): NodeR
 }
 
 function prepared(client: NodeRedisClient): NodeRedisClient {
-  // Every request that fails says so itself; an unheard event would end the process.
+  // Each failed request throws by itself. An error event without a listener ends the process.
   client.on("error", () => undefined);
-  // A connection alone must not keep the process alive: whoever waits for an answer has a timer.
+  // A connection must not keep the process alive. Each pending request has a timer that does.
   (client as { unref?(): void }).unref?.();
   return client;
 }
 
 function destroy(client: NodeRedisClient): void {
   try {
-    // redis 4 calls it disconnect(). There it returns a promise, and 5 has deprecated it.
+    // In redis 4 it is disconnect(), which returns a promise and is deprecated in 5.
     if (client.destroy !== undefined) client.destroy();
     else client.disconnect?.().catch(() => undefined);
   } catch {
-    // It was closed already.
+    // It was closed before.
   }
 }
 
@@ -82,7 +83,7 @@ class NodeRedisWire implements Wire {
   readonly #make: Make | undefined;
   #client: NodeRedisClient;
 
-  /** With `make` the client is our own. */
+  /** `make` is undefined for a user's client. */
   constructor(client: NodeRedisClient, make: Make | undefined) {
     this.#client = client;
     this.#make = make;
@@ -102,7 +103,7 @@ class NodeRedisWire implements Wire {
   async openChannels(events: ChannelEvents): Promise<ChannelWire> {
     const make = this.#copy();
     const client = await connected(make);
-    // From here on, "ready" means back after an interruption.
+    // Every later "ready" ends an interruption.
     client.on("ready", () => events.onBack());
     return new NodeRedisChannels(client, make, events);
   }
@@ -142,14 +143,12 @@ class NodeRedisChannels implements ChannelWire {
   readonly #listener = (message: unknown, channel: unknown): void =>
     this.#events.onMessage(String(channel), String(message));
 
-  async subscribe(channel: string, isPattern: boolean): Promise<void> {
-    if (isPattern) await this.#client.pSubscribe(channel, this.#listener);
-    else await this.#client.subscribe(channel, this.#listener);
+  async subscribe(channel: string): Promise<void> {
+    await this.#client.subscribe(channel, this.#listener);
   }
 
-  async unsubscribe(channel: string, isPattern: boolean): Promise<void> {
-    if (isPattern) await this.#client.pUnsubscribe(channel);
-    else await this.#client.unsubscribe(channel);
+  async unsubscribe(channel: string): Promise<void> {
+    await this.#client.unsubscribe(channel);
   }
 
   reset(): void {

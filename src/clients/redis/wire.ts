@@ -1,5 +1,6 @@
-// The narrow seam to Redis: what the store needs of a connection. Two libraries have it, ioredis and node-redis; the
-// user's own client is taken as it is, or one is made from a URL. Neither library is imported before a store is opened.
+// What the store needs of a connection to Redis. Two libraries provide it, ioredis and node-redis.
+// A user's own client is used as it is; from a URL, a client is created. Neither library is
+// imported before a store is opened.
 
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
 import { findFault } from "../shared/libraries.ts";
@@ -9,30 +10,30 @@ import type { Place } from "./url.ts";
 /** One connection for commands. */
 export interface Wire {
   readonly library: RedisLibraryName;
-  /** A cluster client: commands go to whichever node has the key. */
+  /** A cluster client: each command goes to the node that has its key. */
   readonly isCluster: boolean;
-  /** One command, one round trip. Commands sent one behind the other arrive in this order. */
+  /** Sends one command, in one round trip. Commands arrive in the order in which they are sent. */
   send(words: readonly string[], key: string): Promise<unknown>;
-  /** One more connection with the same settings, for commands that would hold up the others. */
+  /** Opens another connection with the same settings, for commands that would delay others. */
   duplicate(): Promise<Wire>;
-  /** One more connection with the same settings, for messages only. */
+  /** Opens another connection with the same settings, for messages only. */
   openChannels(events: ChannelEvents): Promise<ChannelWire>;
-  /** Drops a connection on which nothing comes back, and makes a new one; leaves a client that is the user's alone. */
+  /** Replaces a connection on which nothing is received. Leaves a user's own client as it is. */
   reset(): void;
-  /** Ends what we made ourselves. */
+  /** Closes the connection, unless it is a user's own client. */
   close(): void;
 }
 
 export interface ChannelEvents {
   onMessage(channel: string, message: string): void;
-  /** Connected again after an interruption: whatever was said meanwhile was missed. */
+  /** Connected again after an interruption. Messages may have been missed. */
   onBack(): void;
 }
 
 /** One connection for messages. */
 export interface ChannelWire {
-  subscribe(channel: string, isPattern: boolean): Promise<void>;
-  unsubscribe(channel: string, isPattern: boolean): Promise<void>;
+  subscribe(channel: string): Promise<void>;
+  unsubscribe(channel: string): Promise<void>;
   reset(): void;
   close(): void;
 }
@@ -43,7 +44,7 @@ export type RedisLibraryName = "ioredis" | "redis";
 /** In the order in which they are tried. */
 export const LIBRARIES: readonly RedisLibraryName[] = ["ioredis", "redis"];
 
-/** The part of an ioredis client (5 and up) that the store uses: standalone, Sentinel or Cluster. */
+/** The part of an ioredis client (5 and up) that the store uses: alone, Sentinel or Cluster. */
 export interface IoredisClient {
   /** The state of the connection, such as "ready". */
   readonly status: string;
@@ -60,10 +61,6 @@ export interface IoredisClient {
   subscribe(...channels: string[]): Promise<unknown>;
   /** Ends subscriptions to channels. */
   unsubscribe(...channels: string[]): Promise<unknown>;
-  /** Subscribes to all channels that match a pattern. */
-  psubscribe(...patterns: string[]): Promise<unknown>;
-  /** Ends subscriptions to patterns. */
-  punsubscribe(...patterns: string[]): Promise<unknown>;
   /** Adds a listener for messages and for changes of the connection. */
   // biome-ignore lint/suspicious/noExplicitAny: events of many shapes
   on(event: string, listener: (...facts: any[]) => void): unknown;
@@ -93,11 +90,6 @@ export interface NodeRedisClient {
   subscribe(channel: string, listener: (message: any, channel: any) => void): Promise<unknown>;
   /** Ends the subscription to a channel. */
   unsubscribe(channel: string): Promise<unknown>;
-  /** Subscribes to all channels that match a pattern. */
-  // biome-ignore lint/suspicious/noExplicitAny: texts or buffers
-  pSubscribe(pattern: string, listener: (message: any, channel: any) => void): Promise<unknown>;
-  /** Ends the subscription to a pattern. */
-  pUnsubscribe(pattern: string): Promise<unknown>;
   /** Adds a listener for changes of the connection. */
   // biome-ignore lint/suspicious/noExplicitAny: events of many shapes
   on(event: string, listener: (...facts: any[]) => void): unknown;
@@ -113,12 +105,15 @@ export interface Target {
   readonly tls: object | undefined;
 }
 
-/** A library from which a client can be made. */
+/** A library that can create a client. */
 export interface Library {
   connect(target: Target): Promise<Wire>;
 }
 
-/** The named library, or the first one that is installed. Clusters and Sentinels are reached by URL through ioredis only. */
+/**
+ * The named library, or the first one that is installed. Only ioredis opens the URL of a cluster or
+ * of Sentinels.
+ */
 export async function loadLibrary(
   name?: RedisLibraryName,
   kind: Place["kind"] = "server",
@@ -136,7 +131,7 @@ export async function loadLibrary(
       const adapter =
         candidate === "ioredis" ? await import("./ioredis.ts") : await import("./node-redis.ts");
       const library = await adapter.load();
-      refuseUnsupported(candidate);
+      rejectUnsupported(candidate);
       return library;
     } catch (error) {
       failures.push(error);
@@ -157,8 +152,8 @@ export async function loadLibrary(
 export async function wireOf(client: RedisClient): Promise<Wire> {
   if (typeof client === "object" && client !== null) {
     if ("call" in client && "status" in client) {
-      // ioredis 4 says it of cluster clients only.
-      if (!("isCluster" in client)) refuseUnsupported("ioredis");
+      // In ioredis 4 only cluster clients have this property.
+      if (!("isCluster" in client)) rejectUnsupported("ioredis");
       const { ioredisWire } = await import("./ioredis.ts");
       return ioredisWire(client);
     }
@@ -167,13 +162,13 @@ export async function wireOf(client: RedisClient): Promise<Wire> {
       return nodeRedisWire(client);
     }
   }
-  refuseUnsupported("ioredis", "redis");
+  rejectUnsupported("ioredis", "redis");
   throw new InvalidArgumentError(
     "redisStore({ client }) takes a client of ioredis (5 and up) or of redis, known as node-redis (4.6 and up).",
   );
 }
 
-function refuseUnsupported(...names: RedisLibraryName[]): void {
+function rejectUnsupported(...names: RedisLibraryName[]): void {
   const fault = findFault(...names);
   if (fault !== undefined) throw new StoreUnusableError(fault);
 }

@@ -1,11 +1,11 @@
-// Goal: whoever listens hears, and whoever stops does no harm, whatever becomes of the connection for messages. Method: a wire whose
-// connections are made, or fail, when the test says so.
+// Goal: a listener gets its messages, and one that leaves does no harm, whatever happens to the
+// connection. Method: a wire whose connections succeed or fail as the test decides.
 import { expect, onTestFinished, test } from "vitest";
 import type { ChannelWire, Wire } from "../../clients/redis/wire.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { Channels } from "./channels.ts";
 
-test("leaving while a connection is being made that fails is no unhandled rejection", async () => {
+test("leaving while the connection fails causes no unhandled rejection", async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown): void => void unhandled.push(reason);
   process.on("unhandledRejection", note);
@@ -27,7 +27,7 @@ test("leaving while a connection is being made that fails is no unhandled reject
   expect(unhandled).toEqual([]);
 });
 
-/** Each connection fails until the test has it made. */
+/** A server that refuses connections until the test allows them. */
 function refusing(): {
   readonly clock: ManualClock;
   readonly channels: Channels;
@@ -50,28 +50,28 @@ function refusing(): {
   return { clock, channels, subscribed, state };
 }
 
-test("one whose connection could not be made hears over the one that the next makes, and is told to look", async () => {
+test("a listener whose connection failed is subscribed over the next one, and learns that it may have missed messages", async () => {
   const { channels, subscribed, state } = refusing();
-  const told: (string | undefined)[] = [];
-  await channels.listen("one", (message) => told.push(message));
-  expect(channels.hears("one")).toBe(false);
+  const messages: (string | undefined)[] = [];
+  await channels.listen("one", (message) => messages.push(message));
+  expect(channels.isSubscribed("one")).toBe(false);
   state.isDown = false;
   await channels.listen("other", () => undefined);
   await new Promise(setImmediate);
   expect(subscribed).toContain("one");
-  expect([channels.hears("one"), channels.hears("other")]).toEqual([true, true]);
-  expect(told).toEqual([undefined]);
+  expect([channels.isSubscribed("one"), channels.isSubscribed("other")]).toEqual([true, true]);
+  expect(messages).toEqual([undefined]);
 });
 
-test("where nobody else comes it is tried again every second, and not when all have left", async () => {
+test("a failed connection is tried again every second, until the last listener has left", async () => {
   const { clock, channels, state } = refusing();
-  const told: (string | undefined)[] = [];
-  const leave = await channels.listen("one", (message) => told.push(message));
+  const messages: (string | undefined)[] = [];
+  const leave = await channels.listen("one", (message) => messages.push(message));
   await clock.advance(2_000);
   expect(state.tries).toBe(3);
   state.isDown = false;
   await clock.advance(1_000);
-  expect([told, channels.hears("one")]).toEqual([[undefined], true]);
+  expect([messages, channels.isSubscribed("one")]).toEqual([[undefined], true]);
   leave();
   const gone = refusing();
   (await gone.channels.listen("one", () => undefined))();

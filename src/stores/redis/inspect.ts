@@ -1,12 +1,13 @@
-// What kind of server this is, asked once at connect: too old, a replica, one that forgets or evicts. What it may not be
-// asked is unknown, and unknown counts as the worse case in what the store promises.
+// Finds out what kind of server this is, once at connect: its version and role, and whether it can
+// lose or evict data. What this user may not query is unknown, and the guarantees then assume the
+// worse case.
 
 import { replyCode } from "../../clients/redis/failures.ts";
 import type { Wire } from "../../clients/redis/wire.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
 import type { Guarantees } from "../contract.ts";
 
-/** Undefined: this user may not ask. */
+/** Undefined: this user may not query it. */
 export interface ServerFacts {
   readonly version: string | undefined;
   readonly role: string | undefined;
@@ -47,13 +48,13 @@ export async function inspect(wire: Wire): Promise<ServerFacts> {
 
 const SETTINGS = ["appendfsync", "save", "maxmemory", "maxmemory-policy"];
 
-/** Before 7.0 a server saves its scripts with the data, and hands them to its replicas. */
+/** Before 7.0 a server saves its scripts with the data, and passes them to its replicas. */
 export function keepsScripts({ version }: ServerFacts): boolean {
   return version !== undefined && Number.parseInt(version, 10) < 7;
 }
 
-/** Servers that can never be used. */
-export function refuseUnfit(facts: ServerFacts, place: string, askedAsCluster = false): void {
+/** Rejects servers that can never be used. */
+export function rejectUnsuitable(facts: ServerFacts, place: string, askedAsCluster = false): void {
   const [major = 0, minor = 0] = (facts.version ?? "").split(".").map(Number);
   const tooOld = major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]);
   if (facts.version !== undefined && tooOld) {
@@ -61,7 +62,7 @@ export function refuseUnfit(facts: ServerFacts, place: string, askedAsCluster = 
       `Redis at ${place} is version ${facts.version}; Tenure needs ${OLDEST.join(".")} or newer. Upgrade the server.`,
     );
   }
-  // One node of several would do until the keys move.
+  // A single node would work until the keys move to another one.
   if (facts.isCluster === true && !askedAsCluster) {
     throw new StoreUnusableError(
       `Redis at ${place} is part of a cluster. Write ?cluster=1 into the URL, or pass a cluster client: redisStore({ client: new Cluster([...]) }).`,
@@ -74,7 +75,7 @@ export function refuseUnfit(facts: ServerFacts, place: string, askedAsCluster = 
   }
 }
 
-/** What these facts mean for the user, and what to tell somebody who did not ask. */
+/** What these facts mean for the user, and the warnings about them. */
 export function promises(
   facts: ServerFacts,
   replicas: number,
@@ -125,7 +126,7 @@ function lossOf(facts: ServerFacts): string {
     : "appendonly no and no snapshots: everything is lost";
 }
 
-/** Undefined where an ACL or a provider forbids the question. */
+/** Undefined if an ACL or a provider forbids the query. */
 async function allowed<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
@@ -141,7 +142,7 @@ function infoOf(text: string): Map<string, string> {
   return new Map(lines.flatMap((line) => (line === null ? [] : [[line[1] ?? "", line[2] ?? ""]])));
 }
 
-/** CONFIG GET answers with a list (RESP2), or with a map (RESP3) that a library makes an object or a Map of. */
+/** CONFIG GET answers with a list (RESP2), or a map (RESP3), which is an object or a Map here. */
 function pairsOf(answer: unknown): [string, string][] {
   if (answer instanceof Map)
     return [...answer].map(([name, value]) => [String(name), String(value)]);

@@ -1,32 +1,27 @@
-// How keys and channels are named. All keys of one namespace share a hash tag and so live in one slot of a cluster: a
-// script may touch any of them. A resource's name is always the whole tail of a key, so that no two names can meet,
-// whatever they contain.
+// The names of keys and channels. All keys of one namespace have the same hash tag and so are in
+// one slot of a cluster, where a script may use any of them. The name of a resource or session is
+// always the end of a key, so no two names collide, whatever they contain.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 
 export interface Names {
-  /** What every key and channel of the namespace begins with; also what an ACL has to allow, with a star behind it. */
+  /** The start of every key and channel. An ACL has to allow it, followed by a star. */
   readonly base: string;
-  /** The key of every held lease, in the order of its bytes: for listings. */
-  readonly held: string;
-  /** There while somebody watches. */
-  readonly watched: string;
-  /** The server process whose counter is valid, and where its tokens start. */
+  /** The counter of tokens. */
+  readonly token: string;
+  /** The server process that the counter belongs to, and the first token of its era. */
   readonly era: string;
-  /** Written once at connect, to see that writing works. */
-  readonly probe: string;
-  /** Every channel of the namespace. */
-  readonly everyChannel: string;
-  session(id: string): string;
-  revoked(sessionId: string): string;
+  /** The channel on which changes are published while a process watches. */
+  readonly changes: string;
+  /** The text of a lease. */
   lease(resource: string): string;
-  queue(resource: string): string;
-  channel(resource: string): string;
-  /** Where one waiter is told, when its turn is near. */
-  turn(attempt: string): string;
+  /** The set of facts that a session has to learn. */
+  notices(sessionId: string): string;
+  /** The channel on which a process learns facts about its sessions. */
+  facts(processId: string): string;
 }
 
-/** No braces (they would end the hash tag) and nothing that is special in a pattern. */
+/** Neither braces, which would end the hash tag, nor characters that are special in a pattern. */
 const PREFIX = /^[A-Za-z0-9_.:/-]{1,64}$/;
 
 export function namesOf(prefix: unknown): Names {
@@ -38,16 +33,11 @@ export function namesOf(prefix: unknown): Names {
   const base = `{${prefix}}:`;
   return {
     base,
-    held: `${base}held`,
-    watched: `${base}watched`,
+    token: `${base}token`,
     era: `${base}era`,
-    probe: `${base}probe`,
-    everyChannel: `${base}*`,
-    session: (id) => `${base}s:${id}`,
-    revoked: (sessionId) => `${base}v:${sessionId}`,
+    changes: `${base}changes`,
     lease: (resource) => `${base}r:${resource}`,
-    queue: (resource) => `${base}q:${resource}`,
-    channel: (resource) => `${base}c:${resource}`,
-    turn: (attempt) => `${base}t:${attempt}`,
+    notices: (sessionId) => `${base}n:${sessionId}`,
+    facts: (processId) => `${base}f:${processId}`,
   };
 }

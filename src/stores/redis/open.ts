@@ -1,5 +1,5 @@
-// From options to a server that is known to be fit: connect, load the scripts, look what kind of server it is, and write
-// once. All of it within one limit, and whatever fails says which setting to look at.
+// Opens a store: connects, checks that the server is suitable, and writes once. One time limit
+// covers all of it, and every error names the setting to change.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { connectFailure } from "../../clients/redis/failures.ts";
@@ -18,14 +18,13 @@ import {
   StoreUnusableError,
 } from "../../core/errors.ts";
 import { redacted } from "../../core/redaction.ts";
-import type { Guarantees, Store, StoreParts } from "../contract.ts";
-import { Bundles } from "./bundles.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { Channels } from "./channels.ts";
-import { inspect, keepsScripts, promises, refuseUnfit } from "./inspect.ts";
+import { inspect, keepsScripts, promises, rejectUnsuitable } from "./inspect.ts";
 import type { Names } from "./names.ts";
 import { Requests } from "./requests.ts";
-import { scripts } from "./scripts.ts";
-import { RedisStore } from "./store.ts";
+import { scripts } from "./scripts.lua.ts";
+import { type Opened, RedisStore } from "./store.ts";
 
 export interface OpenSettings {
   readonly place: Place | undefined;
@@ -41,54 +40,39 @@ export interface ConnectSettings extends OpenSettings {
   readonly tls: object | undefined;
 }
 
-export interface Opened {
-  readonly requests: Requests;
-  readonly bundles: Bundles;
-  readonly channels: Channels;
-  readonly guarantees: Guarantees;
-}
-
-/** Opens a store on any connection; the simulator passes its own. */
-export async function openOnWire(
-  settings: OpenSettings,
-  parts: StoreParts,
-  connect: () => Promise<Wire>,
-): Promise<Store> {
-  return new RedisStore(settings.names, parts, await openServer(settings, parts, connect));
-}
-
-async function openServer(
-  settings: OpenSettings,
-  { clock, warn }: StoreParts,
-  connect: () => Promise<Wire>,
-): Promise<Opened> {
-  const { connectMs, onWarning = warn } = settings;
-  const place = settings.place?.shown ?? "the client's address";
-  let wire: Wire | undefined;
-  const opening = (async () => {
-    wire = await connect();
-    return await prepare({ ...settings, onWarning }, wire, place, clock);
-  })();
-  try {
-    return await within(clock, connectMs, place, opening);
-  } catch (error) {
-    wire?.close();
-    // Too late for anyone to use it.
-    opening.then(
-      ({ requests }) => requests.close(),
-      () => wire?.close(),
-    );
-    if (isTenureError(error)) throw error;
-    throw isMissingDatabase(error) ? noDatabase(place, error) : connectFailure(error, place);
-  }
-}
-
 export async function connectWire(settings: ConnectSettings): Promise<Wire> {
   const { client, place, connectMs, tls } = settings;
   if (client !== undefined) return wireOf(client);
   if (place === undefined) throw new InvalidArgumentError("redisStore() needs url or client.");
   const library = await loadLibrary(settings.library, place.kind);
   return library.connect({ place, connectMs, tls });
+}
+
+/** Opens a store on any connection. The simulator passes its own. */
+export async function openOnWire(
+  settings: OpenSettings,
+  parts: StoreParts,
+  connect: () => Promise<Wire>,
+): Promise<Store> {
+  const { connectMs, onWarning = parts.warn } = settings;
+  const place = settings.place?.shown ?? "the client's address";
+  let wire: Wire | undefined;
+  const opening = (async () => {
+    wire = await connect();
+    return await prepare({ ...settings, onWarning }, wire, place, parts.clock);
+  })();
+  try {
+    return new RedisStore(await within(parts.clock, connectMs, place, opening), parts);
+  } catch (error) {
+    wire?.close();
+    // It may still succeed, but too late.
+    opening.then(
+      ({ requests }) => requests.close(),
+      () => wire?.close(),
+    );
+    if (isTenureError(error)) throw error;
+    throw isMissingDatabase(error) ? toDatabaseError(place, error) : connectFailure(error, place);
+  }
 }
 
 async function prepare(
@@ -105,32 +89,32 @@ async function prepare(
   }
   if (settings.place !== undefined) await selectDatabase(wire, settings.place);
   const facts = await inspect(wire);
-  refuseUnfit(facts, place, wire.isCluster);
+  rejectUnsuitable(facts, place, wire.isCluster);
   if (facts.replicas !== undefined && facts.replicas < replicas) {
     throw new StoreUnusableError(
       `\`replicas: ${replicas}\` asks for more than the ${facts.replicas} replicas that follow Redis at ${place}.`,
     );
   }
   const channels = new Channels(wire, place, clock);
-  const onSilence = (): void => channels.reset();
   const requests = await Requests.open({
     wire,
     clock,
     place,
     names,
-    keepsScripts: keepsScripts(facts),
     replicas,
-    onSilence,
+    keepsScripts: keepsScripts(facts),
+    onSilence: () => channels.reset(),
   });
-  const probe = { script: scripts.probe, keys: [names.probe], args: [] };
-  await requests.run({ ...probe, limitMs: connectMs });
+  await requests.run({ script: scripts.probe, args: [], limitMs: connectMs });
   const { guarantees, warnings } = promises(facts, replicas);
   for (const warning of warnings) settings.onWarning(warning);
-  const bundles = new Bundles({ requests, names, clock, confirm: replicas > 0 });
-  return { requests, bundles, channels, guarantees };
+  return { names, requests, channels, guarantees };
 }
 
-/** ioredis ignores that the server refused its SELECT and stays in database 0. So we select once more and see the answer. */
+/**
+ * ioredis ignores an error reply to its SELECT and stays in database 0, so we select once more and
+ * check the reply.
+ */
 async function selectDatabase(wire: Wire, place: Place): Promise<void> {
   const db = place.kind === "cluster" ? 0 : place.db;
   if (db > 0) await wire.send(["select", String(db)], "");
@@ -140,7 +124,7 @@ function isMissingDatabase(error: unknown): boolean {
   return /DB index is out of range/i.test(String((error as Error)?.message));
 }
 
-function noDatabase(place: string, cause: unknown): StoreUnusableError {
+function toDatabaseError(place: string, cause: unknown): StoreUnusableError {
   return new StoreUnusableError(
     `Redis at ${place} does not have the database of this number: it has 16, from 0, unless \`databases\` in redis.conf says otherwise. Name another in the URL, or raise \`databases\`.`,
     { cause: redacted(cause) },

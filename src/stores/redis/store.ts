@@ -1,125 +1,202 @@
-// The store on Redis (6.2 and up) or Valkey. Read it beside memory.ts, which says the same without a server. Each request
-// is one script and one round trip (redis/scripts.ts); expiry is judged by the server's clock alone, and the answers are
-// durations. What the server's settings mean for tokens is found out at connect and told in `guarantees`.
+// The store contract on Redis (6.2 and up) or Valkey. Each request is one script and one round
+// trip: grant.lua.ts decides, and memory/backend.ts does the same without a server. Only the
+// server's clock decides about expiry. wait.ts reports to sessions what other processes did.
 
-import { linkSignals } from "../../async/signals.ts";
 import {
-  decodeNotices,
   decodeRecord,
   decodeToken,
   encodeRecord,
   heldForMs,
   shownRecord,
 } from "../../core/record.ts";
-import { utf8Length } from "../../core/text.ts";
 import { formatToken } from "../../core/token.ts";
 import type * as contract from "../contract.ts";
 import type { Store, StoreParts } from "../contract.ts";
 import { EraTracker } from "../shared/era-tracker.ts";
-import { Holdings } from "../shared/holdings.ts";
+import { decodeFact } from "../shared/facts.ts";
 import { prefixUpperBound } from "../shared/prefix.ts";
-import { UnacknowledgedGrants } from "../shared/unacknowledged-grants.ts";
-import type { Bundles } from "./bundles.ts";
+import { Batch } from "./batch.ts";
 import type { Channels } from "./channels.ts";
 import type { Names } from "./names.ts";
-import type { Opened } from "./open.ts";
 import { type Call, type Requests, TooFewCopiesError } from "./requests.ts";
-import { scripts } from "./scripts.ts";
-import { type Look, untilFree } from "./waiting.ts";
-import { watch } from "./watching.ts";
+import { scripts } from "./scripts.lua.ts";
+import { Notices } from "./wait.ts";
+import { watch } from "./watch.ts";
+
+export interface Opened {
+  readonly names: Names;
+  readonly requests: Requests;
+  readonly channels: Channels;
+  readonly guarantees: contract.Guarantees;
+}
+
+/** The time limit of requests for which no caller waits. */
+const CHECK_LIMIT_MS = 1_000;
 
 export class RedisStore implements Store {
   readonly guarantees: contract.Guarantees;
   readonly #names: Names;
   readonly #parts: StoreParts;
   readonly #requests: Requests;
-  readonly #bundles: Bundles;
+  readonly #batch: Batch;
   readonly #channels: Channels;
-  /** The attempt, so that a release can say exactly what it gives back. */
-  readonly #holdings = new Holdings<string>();
+  /** Identifies the channel of this process. */
+  readonly #processId: string;
+  readonly #notices: Notices;
   readonly #eras = new EraTracker();
-  readonly #unacknowledged = new UnacknowledgedGrants();
   readonly #closing = new AbortController();
 
-  constructor(names: Names, parts: StoreParts, opened: Opened) {
+  constructor({ names, requests, channels, guarantees }: Opened, parts: StoreParts) {
+    this.guarantees = guarantees;
     this.#names = names;
     this.#parts = parts;
-    this.#requests = opened.requests;
-    this.#bundles = opened.bundles;
-    this.#channels = opened.channels;
-    this.guarantees = opened.guarantees;
+    this.#requests = requests;
+    this.#batch = new Batch(requests, parts);
+    this.#channels = channels;
+    this.#processId = parts.random.id();
+    this.#notices = new Notices({
+      channels,
+      channel: names.facts(this.#processId),
+      clock: parts.clock,
+      confirm: (sessionId, grant) => this.#confirm(sessionId, grant),
+      checkExpiry: async (resource, sessionId) => {
+        const call = { script: scripts.check, args: [resource, sessionId] };
+        const [checkInMs = "-"] = await this.#run({ ...call, limitMs: CHECK_LIMIT_MS });
+        return checkInMs;
+      },
+    });
   }
 
   async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId, holderId, limitMs, events } = request;
     const ttlMs = Math.ceil(request.ttlMs);
-    const keys = [this.#names.session(request.sessionId), this.#names.held];
-    const args = [request.holderId, String(ttlMs)];
-    const call = { script: scripts.open, keys, args, limitMs: request.limitMs, confirm: true };
-    const [, floor = "0"] = await this.#run(call);
-    this.#eras.note(eraOf(floor));
+    const quietAfterMs = Math.ceil(request.quietAfterMs ?? ttlMs);
+    this.#notices.openSession(sessionId, events);
+    const args = [sessionId, holderId, String(ttlMs), String(quietAfterMs), this.#processId];
+    const call = { script: scripts.open, args, limitMs, confirm: true };
+    const [floor = "0"] = await this.#run(call);
+    this.#eras.note(toFloor(floor));
     return { ttlMs };
   }
 
   grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const act = request.queue ? "q" : "g";
-    const granting = this.#bundles.ask(act, request, grantClaim, this.#grantMeant);
-    if (this.#bundles.confirms) this.#withdrawUnconfirmed(granting, request);
-    granting.catch((error: unknown) => this.#unacknowledged.note(request, error));
-    return granting;
+    return request.queue && !this.#notices.isListening
+      ? this.#grantWhenListening(request)
+      : this.#grant(request, request.limitMs);
   }
 
-  /** Nobody may have it; if this fails too, the caller's own withdrawal and the ttl remain. */
-  #withdrawUnconfirmed(granting: Promise<unknown>, request: contract.AttemptRequest): void {
-    granting.catch((error: Error) => {
-      if (error.cause instanceof TooFewCopiesError) this.withdraw(request).catch(() => undefined);
-    });
+  async #grantWhenListening(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
+    const { clock } = this.#parts;
+    const endsAt = clock.now() + request.limitMs;
+    await this.#notices.untilListening(request.limitMs / 2);
+    return this.#grant(request, endsAt - clock.now());
   }
 
-  readonly #grantMeant = (
-    answer: string,
-    { sessionId, resource, attempt }: contract.GrantRequest,
-  ): contract.GrantOutcome => {
+  async #grant(request: contract.GrantRequest, limitMs: number): Promise<contract.GrantOutcome> {
+    const { sessionId, resource, attempt, holderId, value, rank = 0 } = request;
+    // The lease names session and attempt itself, so they need not be in its record.
+    const record = encodeRecord({ holderId, sessionId: "", attempt: "", value });
+    const words = [sessionId, resource, attempt, holderId, String(rank), record];
+    const kind = request.queue ? "queue" : "grant";
+    const sentAt = this.#parts.clock.now();
+    let answer: string;
+    try {
+      answer = await this.#batch.ask({ kind, words, limitMs });
+    } catch (error) {
+      this.#withdrawUnconfirmed(error, request);
+      throw error;
+    }
     if (/^[0-9]/.test(answer)) {
       const token = decodeToken(answer);
-      this.#holdings.add(sessionId, resource, attempt);
       this.#eras.add(sessionId, { resource, token });
+      this.#notices.left(resource, attempt);
       return { kind: "granted", token };
     }
-    if (answer.startsWith("busy ")) {
-      const held = answer.slice("busy ".length);
-      return { kind: "busy", holderId: held === "" ? undefined : shownRecord(held).holderId };
+    const [outcome = "", ...rest] = answer.split(" ");
+    if (outcome === "busy") return { kind: outcome, holderId: readHolderId(rest.join(" ")) };
+    if (outcome === "queued") {
+      const [checkInMs = "-", ...held] = rest;
+      this.#notices.queued(request, checkInMs, sentAt);
+      return { kind: outcome, holderId: readHolderId(held.join(" ")) };
     }
-    if (answer === "ended") return { kind: answer };
+    if (outcome === "ended") return { kind: outcome };
     this.#forget(sessionId);
     return { kind: "gone" };
-  };
+  }
+
+  /**
+   * A grant that too few replicas have must not be used. If the withdrawal fails, the holder's own
+   * withdrawal and the ttl remain.
+   */
+  #withdrawUnconfirmed(error: unknown, request: contract.AttemptRequest): void {
+    if ((error as Error).cause instanceof TooFewCopiesError)
+      this.withdraw(request).catch(() => undefined);
+  }
+
+  /** Whether the session may use the grant that a notification reports. */
+  async #confirm(sessionId: string, grant: contract.Grant): Promise<boolean> {
+    const { resource, attempt, token } = grant;
+    // The server may have lost it since. If not, the next renewal reports it.
+    if (this.#eras.isOutdated(token)) return false;
+    if (this.#requests.confirms) {
+      const limitMs = CHECK_LIMIT_MS;
+      const args = [sessionId, resource, attempt];
+      try {
+        const call = { script: scripts.confirm, args, limitMs, confirm: true };
+        const [confirmed] = await this.#run(call);
+        if (confirmed !== formatToken(token)) return false;
+      } catch (error) {
+        this.#withdrawUnconfirmed(error, { sessionId, resource, attempt, limitMs });
+        return false;
+      }
+    }
+    this.#eras.add(sessionId, { resource, token });
+    return true;
+  }
 
   #forget(sessionId: string): void {
-    this.#holdings.take(sessionId);
     this.#eras.forget(sessionId);
-    this.#unacknowledged.forget(sessionId);
+    this.#notices.endSession(sessionId);
   }
 
   async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, acknowledged, limitMs } = request;
-    const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const given = withdrawn.flatMap(({ resource, attempt }) => [resource, attempt]);
-    const args = [sessionId, String(acknowledged.length), ...acknowledged.map(encodeRef), ...given];
-    const call = { script: scripts.renew, keys, args, limitMs, confirm: true };
-    const giveUpAt = this.#parts.clock.now() + limitMs;
-    const [kind, ttl, floor = "0", ...revoked] = await this.#run(call);
-    if (kind !== "renewed") {
+    const { sessionId, acknowledged, accepted = [], withdrawn, limitMs } = request;
+    const sentAt = this.#parts.clock.now();
+    const counts = [String(acknowledged.length), String(accepted.length)];
+    const refs = [...acknowledged, ...accepted].flatMap(({ resource, token }) => [
+      resource,
+      formatToken(token),
+    ]);
+    const attempts = withdrawn.flatMap(({ resource, attempt }) => [resource, attempt]);
+    const args = [sessionId, ...counts, ...refs, ...attempts];
+    const call = { script: scripts.renew, args, limitMs, confirm: true };
+    const [ttl = "gone", floor = "0", waiting, checks, ...rest] = await this.#run(call);
+    if (ttl === "gone") {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const gone = decodeNotices(revoked.map(splitNotice));
-    const era = eraOf(floor);
+    const facts = rest.splice(2 * Number(checks));
+    for (const [resource = "", checkInMs = "-"] of inGroups(rest, 2))
+      this.#notices.planCheck(resource, checkInMs, sentAt);
+    const gone: contract.LeaseRef[] = [];
+    const granted: contract.Grant[] = [];
+    const wanted: contract.LeaseRef[] = [];
+    for (const fact of facts.map(decodeFact)) {
+      if (fact?.session !== sessionId) continue;
+      if (fact.kind === "granted") {
+        granted.push(fact.grant);
+        this.#eras.add(sessionId, fact.grant);
+        this.#notices.left(fact.grant.resource, fact.grant.attempt);
+      } else (fact.kind === "lost" ? gone : wanted).push(fact.ref);
+    }
+    const era = toFloor(floor);
     this.#eras.note(era);
-    // If this question fails, the renewal fails: nobody acts on a lease that a restart may have lost.
+    // If this question fails, the renewal fails: a restart may have lost a lease (S7).
     const missing = await this.#eras.missing(sessionId, era, (resources) =>
-      this.#kept(sessionId, resources, giveUpAt - this.#parts.clock.now()),
+      this.#kept(sessionId, resources, sentAt + limitMs - this.#parts.clock.now()),
     );
-    return { kind, ttlMs: Number(ttl), gone: [...gone, ...missing] };
+    const counted = { ttlMs: Number(ttl), waiting: Number(waiting) };
+    return { kind: "renewed", ...counted, gone: [...gone, ...missing], granted, wanted };
   }
 
   async #kept(
@@ -127,88 +204,51 @@ export class RedisStore implements Store {
     resources: readonly string[],
     limitMs: number,
   ): Promise<ReadonlyMap<string, bigint>> {
-    const keys = [this.#names.session(sessionId)];
-    const call = { script: scripts.kept, keys, args: [sessionId, ...resources], limitMs };
+    const call = { script: scripts.kept, args: [sessionId, ...resources], limitMs };
     const pairs = inGroups(await this.#run(call), 2);
     return new Map(pairs.map(([resource = "", token = ""]) => [resource, decodeToken(token)]));
   }
 
-  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    return this.#bundles.ask("r", request, this.#releaseClaim, this.#releaseMeant);
-  }
-
-  readonly #releaseClaim = ({ sessionId, resource, token }: contract.ReleaseRequest): string => {
-    const attempt = this.#holdings.get(sessionId, resource);
-    const held = `${token}:${withLength(sessionId)}`;
-    return attempt === undefined ? `r${held}` : held + withLength(attempt);
-  };
-
-  readonly #releaseMeant = (
-    answer: string,
-    { sessionId, resource, token }: contract.ReleaseRequest,
-  ): contract.ReleaseOutcome => {
-    this.#holdings.remove(sessionId, resource);
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
+    const { sessionId, resource, token, preferred = "", limitMs } = request;
+    const words = [sessionId, resource, formatToken(token), preferred];
+    const answer = await this.#batch.ask({ kind: "release", words, limitMs });
     this.#eras.remove(sessionId, { resource, token });
     return { kind: answer === "released" ? answer : "notHeld" };
-  };
+  }
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { sessionId, resource, attempt, limitMs } = request;
-    const keys = [this.#names.lease(resource)];
+    this.#notices.left(resource, attempt);
     const args = [sessionId, resource, attempt];
-    await this.#run({ script: scripts.withdraw, keys, args, limitMs });
+    await this.#run({ script: scripts.withdraw, args, limitMs });
   }
 
-  async endSession(request: contract.SessionRequest): Promise<void> {
-    const { sessionId, limitMs } = request;
-    const keys = [this.#names.session(sessionId), this.#names.revoked(sessionId)];
-    const held = this.#holdings.list(sessionId).map(([resource]) => resource);
-    const args = [sessionId, ...new Set([...held, ...this.#unacknowledged.resourcesOf(sessionId)])];
-    await this.#run({ script: scripts.end, keys, args, limitMs });
-    // Not before: one that fails is asked again.
+  async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
+    const args = [sessionId, ...this.#eras.resourcesOf(sessionId)];
+    await this.#run({ script: scripts.end, args, limitMs });
+    // Not before: a request that fails is repeated.
     this.#forget(sessionId);
-  }
-
-  async untilFree(
-    request: contract.AttemptRequest & { readonly signal: AbortSignal },
-  ): Promise<void> {
-    const { resource, attempt, sessionId, limitMs } = request;
-    const keys = [this.#names.lease(resource), this.#names.queue(resource)];
-    const look = async (): Promise<Look> => {
-      const call = { script: scripts.look, keys, args: [resource, attempt, sessionId], limitMs };
-      const [waitMs, place] = await this.#run(call);
-      return { waitMs: Number(waitMs), isQueued: place === "queued" };
-    };
-    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    const channels = { turn: this.#names.turn(attempt), resource: this.#names.channel(resource) };
-    const wait = { channels, attempt, signal, look };
-    await untilFree(this.#channels, this.#parts.clock, wait).finally(unlink);
   }
 
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency, limitMs } = request;
-    const keys = [this.#names.lease(resource)];
-    const [now, ...lease] = await this.#run({
-      script: scripts.read,
-      keys,
-      args: [resource],
-      limitMs,
-    });
-    const holder = now === undefined ? undefined : holderOf(lease, now, decodeRecord);
+    const call = { script: scripts.read, args: [resource], limitMs };
+    const [now, ...lease] = await this.#run(call);
+    const holder = now === undefined ? undefined : toHolder(lease, now, decodeRecord);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
   async list(request: contract.ListRequest): Promise<contract.ListPage> {
-    const { prefix, after, limitMs } = request;
-    const key = this.#names.lease;
-    const behind = prefixUpperBound(prefix);
-    const end = behind === undefined ? "+" : `(${key(behind)}`;
-    const args = [startOf(prefix, after, key), end, String(request.limit)];
-    const call = { script: scripts.list, keys: [this.#names.held], args, limitMs };
-    const [last, now = "", ...held] = await this.#run(call);
+    const { prefix, after, limit, limitMs } = request;
+    const { lease: toKey } = this.#names;
+    const bound = prefixUpperBound(prefix);
+    const end = bound === undefined ? "+" : `(${toKey(bound)}`;
+    const args = [toStart(prefix, after, toKey), end, String(limit)];
+    const [last, now = "", ...held] = await this.#run({ script: scripts.list, args, limitMs });
     const leases = inGroups(held, 5).map(([resource = "", ...lease]) => ({
       resource,
-      holder: holderOf(lease, now, shownRecord),
+      holder: toHolder(lease, now, shownRecord),
     }));
     return { leases, next: last === "" ? undefined : last };
   }
@@ -216,98 +256,72 @@ export class RedisStore implements Store {
   watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     return watch(request, {
       channels: this.#channels,
+      channel: this.#names.changes,
       clock: this.#parts.clock,
       closing: this.#closing.signal,
-      names: this.#names,
       list: (page) => this.list(page),
-      mark: async (ttlMs, limitMs) => {
-        const keys = [this.#names.watched];
-        await this.#run({ script: scripts.watch, keys, args: [String(ttlMs)], limitMs });
-      },
+      announce: (ttlMs, limitMs) =>
+        this.#run({ script: scripts.watch, args: [String(ttlMs)], limitMs }),
     });
   }
 
   async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     const { resource, token, limitMs } = request;
-    const keys = [this.#names.lease(resource)];
-    const call = { script: scripts.revoke, keys, args: [resource, String(token)], limitMs };
-    const [kind] = await this.#run(call);
+    const args = [resource, formatToken(token)];
+    const [kind] = await this.#run({ script: scripts.revoke, args, limitMs });
     return { kind: kind === "revoked" ? kind : "notHeld" };
   }
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort(this.#requests.closedError());
+    this.#notices.close();
+    this.#batch.close();
     this.#channels.close();
     this.#requests.close();
   }
 
+  /** Sends a script after the grants and releases that were requested before it. */
   #run(call: Call): Promise<string[]> {
-    this.#bundles.flush();
+    this.#batch.flush();
     return this.#requests.run(call);
   }
 }
 
-function grantClaim({ sessionId, attempt, holderId, value }: contract.GrantRequest): string {
-  const record = value === undefined ? plainRecord(holderId) : recordOf(holderId, value);
-  return `:${withLength(sessionId)}${withLength(attempt)}${record}`;
+function readHolderId(record: string): string | undefined {
+  return record === "" ? undefined : shownRecord(record).holderId;
 }
 
-/** The script tells session and attempt apart from the record, so they need not be in it once more. */
-function recordOf(holderId: string, value?: unknown): string {
-  return encodeRecord({ holderId, sessionId: "", attempt: "", value });
-}
-
-/** The last one: a process has one name, and most of its leases have no value. */
-let plain = { holderId: "", record: "" };
-
-function plainRecord(holderId: string): string {
-  if (holderId !== plain.holderId) plain = { holderId, record: recordOf(holderId) };
-  return plain.record;
-}
-
-/** As the scripts tell names apart: the length in bytes, then the name. */
-function withLength(name: string): string {
-  return `${utf8Length(name)}:${name}`;
-}
-
-/** `now` is the server's clock when it read the lease. `read` decides what a malformed record means. */
-function holderOf(
+/** `now`: the server's clock. `read` decides what a malformed record means. */
+function toHolder(
   [sessionId = "", token = "", record = "", left = ""]: readonly string[],
   now: string,
   read: typeof shownRecord,
 ): contract.HolderView {
   const { holderId, value, ...granted } = read(record);
   return {
-    ...{ holderId, sessionId, token: decodeToken(token), value, expiresInMs: Number(left) },
+    holderId,
+    sessionId,
+    token: decodeToken(token),
+    value,
+    expiresInMs: Number(left),
     heldForMs: heldForMs(granted, Number(now)),
   };
 }
 
-/** Where a listing begins, as Redis takes it: behind `after`, or with the first name that has the prefix. */
-function startOf(
+/** Where a list begins, as ZRANGEBYLEX takes it: after `after`, or with the prefix itself. */
+function toStart(
   prefix: string,
   after: string | undefined,
-  key: (resource: string) => string,
+  toKey: (resource: string) => string,
 ): string {
-  const isBehind =
+  const isAfter =
     after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0;
-  return isBehind ? `(${key(after)}` : `[${key(prefix)}`;
-}
-
-/** A revocation as it stands in the list of its session. */
-function encodeRef({ resource, token }: contract.LeaseRef): string {
-  return `${formatToken(token)} ${resource}`;
-}
-
-/** Resource and token of a notice. Without a space there is neither, and the notice is skipped as malformed. */
-function splitNotice(text: string): readonly [resource: string, token: string] {
-  const gap = text.indexOf(" ");
-  return [text.slice(gap + 1), text.slice(0, Math.max(0, gap))];
+  return isAfter ? `(${toKey(after)}` : `[${toKey(prefix)}`;
 }
 
 /** 0 before the first era. */
-function eraOf(floor: string): bigint {
+function toFloor(floor: string): bigint {
   return floor === "0" ? 0n : decodeToken(floor);
 }
 

@@ -8,14 +8,15 @@ import { loadLibrary, type Wire } from "../../../src/clients/redis/wire.ts";
 import { isTenureError, type TenureError } from "../../../src/core/errors.ts";
 import { connect } from "../../../src/index.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
+import type { Grant } from "../../../src/stores/contract.ts";
 import { type RedisOptions, redisStore } from "../../../src/stores/redis/index.ts";
-import { inspect, promises, refuseUnfit } from "../../../src/stores/redis/inspect.ts";
+import { inspect, promises, rejectUnsuitable } from "../../../src/stores/redis/inspect.ts";
 import { until } from "../../servers/ask.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
+import { Reports } from "../../support/stores/redis-world.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 const CONNECT_MS = 2_000;
 const libraries = ["ioredis", "redis"] as const;
@@ -116,20 +117,38 @@ describe.each(libraries)("through %s", (library) => {
     expect(store.guarantees.durable).toBe(false);
     expect(store.guarantees.tokenFalls).toContain("may not ask");
     const session = { sessionId: "one", limitMs: 1_000 };
-    await store.openSession({ ...session, holderId: "one", ttlMs: 1_000 });
+    const events = new Reports();
+    await store.openSession({ ...session, holderId: "one", ttlMs: 60_000, events });
     const attempt = { ...session, resource: "r", attempt: "one.1" };
     const granted = await store.grant({ ...attempt, holderId: "one", queue: true });
     if (granted.kind !== "granted") throw new Error(granted.kind);
-    const next = { ...attempt, attempt: "one.2", signal: new AbortController().signal };
-    await store.grant({ ...next, holderId: "one", queue: true });
-    const wait = waitUntilFree(store, next);
-    const isSubscribed = async (): Promise<boolean> =>
-      String(await master.command("PUBSUB", "CHANNELS", "{tenure}:*")) !== "";
-    await until("the waiter has subscribed", isSubscribed, 5_000);
+    const next = { ...attempt, attempt: "one.2", holderId: "one", queue: true };
+    expect((await store.grant(next)).kind).toBe("queued");
+    await store.renew({ ...session, withdrawn: [], acknowledged: [] });
     await store.release({ ...attempt, token: granted.token });
-    await wait;
+    await until("the waiter is notified", async () => events.grants.length === 1, 5_000);
+    const [{ token }] = events.grants as [Grant];
+    expect(await store.revoke({ resource: "r", token, limitMs: 1_000 })).toEqual({
+      kind: "revoked",
+    });
+    await until("the holder is notified", async () => events.losses.length === 1, 5_000);
     await store.list({ prefix: "", limit: 1, limitMs: 1_000 });
     await store.endSession(session);
+  });
+
+  test("the first request that may be queued fails if the user may not subscribe", async () => {
+    const { master } = pair();
+    const acl = ["~{tenure}:*", "&{tenure}:*", "+@all", "-subscribe"];
+    await master.command("ACL", "SETUSER", "deaf", "on", ">deaf", ...acl);
+    const url = master.url.replace("://", "://deaf:deaf@");
+    const store = await redisStore({ url, library })(systemParts());
+    onTestFinished(() => store.close());
+    const session = { sessionId: "deaf", holderId: "deaf", limitMs: 1_000 };
+    await store.openSession({ ...session, ttlMs: 60_000, events: new Reports() });
+    const request = { ...session, resource: "deaf", attempt: "deaf.1" };
+    const error = await store.grant({ ...request, queue: true }).catch((reason) => reason);
+    expect(error).toMatchObject({ code: "STORE_UNUSABLE" });
+    expect((await store.grant({ ...request, queue: false })).kind).toBe("granted");
   });
 
   test("connecting over a silent link fails at the limit", async () => {
@@ -156,7 +175,7 @@ describe.each(libraries)("through %s", (library) => {
 
 /** Exactly as in docs/stores/redis.md. */
 const DOCUMENTED =
-  "+evalsha +eval +exists +del +pexpire +pttl +incr +incrby +get +mget +set +mset +time +zadd +zrem +zrandmember +zrangebylex +lindex +lpop +lpos +lrem +lrange +rpush +publish +subscribe +unsubscribe +psubscribe +punsubscribe +wait";
+  "+evalsha +eval +exists +del +pexpire +pttl +incr +incrby +get +set +time +zadd +zrem +zcard +zrange +zrandmember +zrangebylex +zrevrangebyscore +hset +hget +hdel +hkeys +hlen +sadd +srem +smembers +publish +subscribe +unsubscribe +wait";
 
 describe("settings", () => {
   /** A mock: answers INFO like a server of this version, and nothing else. */
@@ -173,12 +192,12 @@ describe("settings", () => {
 
   test.each(["2.8.24", "5.0.14", "6.0.20"])("version %s (mocked) is too old", async (version) => {
     const facts = await inspect(mock(version));
-    expect(() => refuseUnfit(facts, "db:6379")).toThrow(/version .*; Tenure needs 6.2/);
+    expect(() => rejectUnsuitable(facts, "db:6379")).toThrow(/version .*; Tenure needs 6.2/);
   });
 
   test.each(["6.2.0", "7.0.15", "10.1.0"])("version %s (mocked) is accepted", async (version) => {
     const facts = await inspect(mock(version));
-    expect(() => refuseUnfit(facts, "db:6379")).not.toThrow();
+    expect(() => rejectUnsuitable(facts, "db:6379")).not.toThrow();
   });
 
   test("risks from the server's settings appear in the guarantees and in warnings", () => {

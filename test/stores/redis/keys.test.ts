@@ -1,24 +1,18 @@
-// Goal: the store's data on the server stays small, recovers from deletions, and wakes the right
-// waiters. Method: a real server whose keys are inspected and deleted directly. Only the last test
-// uses a mock connection.
+// Goal: the store's data on the server stays small and recovers from deletions. Method: a real
+// server whose keys are inspected and deleted directly.
 import { Redis } from "ioredis";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Wire } from "../../../src/clients/redis/wire.ts";
 import { ERA_GAP } from "../../../src/core/era.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { Store } from "../../../src/stores/contract.ts";
-import { Channels } from "../../../src/stores/redis/channels.ts";
 import { redisStore } from "../../../src/stores/redis/index.ts";
-import { untilFree } from "../../../src/stores/redis/waiting.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
-import { startStopwatch } from "../../support/stores/stopwatch.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
+import { collectMessages, LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
 
 const redis = useServer(startRedis, { own: true });
-const { opened, session, take, cycle } = redisWorld(redis, "keys");
+const { opened, session, take, queue, cycle } = redisWorld(redis, "keys");
 
 describe("keys", () => {
   test("S1: after the counter was deleted, every resource gets a higher token than before", async () => {
@@ -113,25 +107,59 @@ describe("keys", () => {
     expect(await redis().command("PTTL", `${base}r:r`)).toBe(-1);
   });
 
-  test("a withdrawn waiter leaves nothing in the queue, and the next waiter is served", async () => {
+  test("a withdrawn waiter leaves nothing behind, and the next waiter is served", async () => {
     const { store, base } = await opened();
     for (const id of ["one", "two", "three"]) await session(store, id);
     const token = await take(store, "one", "r");
-    const place = (
-      sessionId: string,
-    ): { sessionId: string; resource: string; attempt: string } => ({
-      sessionId,
-      resource: "r",
-      attempt: `${sessionId}.x`,
-    });
-    const queue = { queue: true, limitMs: LIMIT_MS };
-    for (const id of ["two", "three"]) await store.grant({ ...place(id), holderId: id, ...queue });
-    await store.withdraw({ ...place("two"), limitMs: LIMIT_MS });
-    expect(await redis().command("LLEN", `${base}q:r`)).toBe(1);
+    for (const id of ["two", "three"]) await queue(store, id, "r");
+    const two = { sessionId: "two", resource: "r", attempt: "two.queued", limitMs: LIMIT_MS };
+    await store.withdraw(two);
+    expect(await redis().command("ZCARD", `${base}w:r`)).toBe(1);
+    expect(await redis().command("EXISTS", `${base}a:two`)).toBe(0);
     await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    const next = await store.grant({ ...place("three"), holderId: "three", ...queue });
-    expect(next.kind).toBe("granted");
-    expect(await redis().command("LLEN", `${base}q:r`)).toBe(0);
+    const read = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+    expect((await store.read(read)).holder?.sessionId).toBe("three");
+    expect(await redis().command("EXISTS", `${base}w:r`, `${base}a:three`)).toBe(0);
+  });
+
+  test("contention leaves nothing behind but keys with a ttl", async () => {
+    const { store, base } = await opened();
+    for (const id of ["one", "two"]) await session(store, id);
+    const token = await take(store, "one", "r");
+    await queue(store, "two", "r");
+    for (const key of ["w:r", "a:two", "n:one"])
+      expect((await redis().command("PTTL", `${base}${key}`)) as number, key).toBeGreaterThan(0);
+    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+    for (const id of ["one", "two"]) await store.endSession({ sessionId: id, limitMs: LIMIT_MS });
+    const keys = (await redis().command("KEYS", `${base}*`)) as string[];
+    const names = keys.map((key) => key.slice(base.length)).sort();
+    expect(names.filter((name) => name !== "probe")).toEqual(["era", "r:r", "token"]);
+  });
+
+  test("the keys of an uncontended lease are its session, its record, the list and the counter", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    await take(store, "one", "r");
+    const keys = (await redis().command("KEYS", `${base}*`)) as string[];
+    const names = keys.map((key) => key.slice(base.length)).sort();
+    expect(names.filter((name) => name !== "probe")).toEqual([
+      "era",
+      "held",
+      "r:r",
+      "s:one",
+      "token",
+    ]);
+  });
+
+  test("S4: records of an older version are read: K is held, L is free", async () => {
+    const { store, base } = await opened();
+    await session(store, "one");
+    const token = await take(store, "one", "r");
+    const text = String(await redis().command("GET", `${base}r:r`));
+    await redis().command("SET", `${base}r:r`, text.replace(/^H/, "K"));
+    await expect(take(store, "one", "r")).rejects.toThrow("busy");
+    await redis().command("SET", `${base}r:r`, text.replace(/^H/, "L"));
+    expect(await take(store, "one", "r")).toBeGreaterThan(token);
   });
 
   test("leases of an expired session are removed when another session opens", async () => {
@@ -200,48 +228,25 @@ describe("grants and releases", () => {
     await expect(take(store, "one", "new")).rejects.toThrow("gone");
   });
 
-  test("messages are sent only while there are waiters or watchers", async () => {
+  test("nothing is published without waiters and watchers", async () => {
     const { store, base } = await opened();
-    const received: string[] = [];
-    const listener = new Redis(redis().url);
-    onTestFinished(() => listener.disconnect());
-    listener.on("pmessage", (_pattern, channel: string, message: string) =>
-      received.push(`${channel.slice(base.length)} ${message.slice(0, 4)}`),
-    );
-    await listener.psubscribe(`${base}c:*`);
+    const received = await collectMessages(redis(), base);
     await session(store, "one");
     await cycle(store, "one", "r");
     await cycle(store, "one", "r");
     const stop = new AbortController();
     const watching = store.watch({ prefix: "r", signal: stop.signal })[Symbol.asyncIterator]();
     const change = watching.next();
-    const isMarked = async (): Promise<boolean> =>
+    const isAnnounced = async (): Promise<boolean> =>
       (await redis().command("EXISTS", `${base}watched`)) === 1;
-    await until("the watch is marked", isMarked, LIMIT_MS);
-    // Nothing was received so far: an earlier message would have arrived before those of this
-    // cycle.
+    await until("the watch is announced", isAnnounced, LIMIT_MS);
+    // An earlier message would have arrived before those of this cycle.
     await cycle(store, "one", "r");
     await until("the messages arrived", async () => received.length >= 2, LIMIT_MS);
-    expect(received).toEqual(["c:r held", "c:r free"]);
+    expect(received).toEqual(["changes r", "changes r"]);
     expect((await redis().command("PTTL", `${base}watched`)) as number).toBeGreaterThan(0);
     stop.abort();
     await change;
-  });
-
-  test("L2: a waiter without a queue entry is notified too", async () => {
-    const { store, base } = await opened();
-    await session(store, "one");
-    await session(store, "two");
-    const token = await take(store, "one", "r");
-    const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
-    const wait = waitUntilFree(store, { ...request, signal: new AbortController().signal });
-    const isNoted = async (): Promise<boolean> =>
-      String(await redis().command("GET", `${base}r:r`)).startsWith("W");
-    await until("the record shows the waiter", isNoted, LIMIT_MS);
-    const stopwatch = startStopwatch();
-    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    await wait;
-    expect(stopwatch.elapsedMs()).toBeLessThan(2_000);
   });
 });
 
@@ -270,110 +275,3 @@ describe("expiry", () => {
     }
   });
 });
-
-describe("waking", () => {
-  interface Waiting {
-    readonly store: Store;
-    readonly base: string;
-    readonly wait: Promise<void>;
-    readonly token: bigint;
-  }
-
-  async function waiting(): Promise<Waiting> {
-    const { store, base } = await opened();
-    await session(store, "one");
-    await session(store, "two");
-    const token = await take(store, "one", "r");
-    const request = { sessionId: "two", attempt: "two.x", resource: "r", limitMs: LIMIT_MS };
-    await store.grant({ ...request, holderId: "two", queue: true });
-    const wait = waitUntilFree(store, { ...request, signal: new AbortController().signal });
-    const isSubscribed = async (): Promise<boolean> =>
-      String(await redis().command("PUBSUB", "NUMSUB", `${base}t:two.x`)).endsWith(",1");
-    await until("the waiter has subscribed", isSubscribed, LIMIT_MS);
-    return { store, base, wait, token };
-  }
-
-  const ends: Record<string, (waiting: Waiting) => Promise<unknown>> = {
-    "the end of the holder's session": ({ store }) =>
-      store.endSession({ sessionId: "one", limitMs: LIMIT_MS }),
-    "a revocation": ({ store, token }) => store.revoke({ resource: "r", token, limitMs: LIMIT_MS }),
-    "a deleted session": ({ base }) => redis().command("DEL", `${base}s:one`),
-  };
-
-  test.each(Object.entries(ends))("L2: %s wakes the waiter", async (_, end) => {
-    const world = await waiting();
-    const stopwatch = startStopwatch();
-    await end(world);
-    await world.wait;
-    // By a message. A deleted session sends none, so its waiter finds out in its periodic check.
-    expect(stopwatch.elapsedMs()).toBeLessThan(_.startsWith("a deleted") ? 6_500 : 1_000);
-  });
-
-  test("the first three live waiters of a long queue are notified of a release and of the next holder, the others are not", async () => {
-    const { store, base } = await opened();
-    const received: string[] = [];
-    const listener = new Redis(redis().url);
-    onTestFinished(() => listener.disconnect());
-    listener.on("pmessage", (_pattern, channel: string, message: string) =>
-      received.push(`${channel.slice(base.length)} ${message.split(" ", 1)}`),
-    );
-    await listener.psubscribe(`${base}t:*`);
-    const names = ["a", "b", "c", "d", "e", "f"];
-    for (const name of ["one", ...names]) await session(store, name);
-    const token = await take(store, "one", "r");
-    const request = (name: string): Parameters<Store["grant"]>[0] => ({
-      sessionId: name,
-      attempt: `${name}.1`,
-      resource: "r",
-      limitMs: LIMIT_MS,
-      holderId: name,
-      queue: true,
-    });
-    for (const name of names) await store.grant(request(name));
-    await redis().command("DEL", `${base}s:b`);
-    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    expect((await store.grant(request("a"))).kind).toBe("granted");
-    await until("the messages arrived", async () => received.length >= 6, LIMIT_MS);
-    const turns = ["a", "c", "d"].map((name) => `t:${name}.1 free`);
-    expect(received).toEqual([...turns, ...["c", "d", "e"].map((name) => `t:${name}.1 held`)]);
-  });
-
-  test("L2: a waiter checks only after its subscription is confirmed (mock connection)", async () => {
-    const order: string[] = [];
-    const subscription = deferred();
-    const mock = {
-      openChannels: async () => ({
-        subscribe: async () => {
-          order.push("subscribe");
-          await subscription.promise;
-          order.push("subscribed");
-        },
-        unsubscribe: async () => undefined,
-        reset: () => undefined,
-        close: () => undefined,
-      }),
-    } as unknown as Wire;
-    const { clock } = systemParts();
-    const wait = untilFree(new Channels(mock, "mock", clock), clock, {
-      channels: { turn: "t", resource: "c" },
-      attempt: "a",
-      signal: new AbortController().signal,
-      look: async () => {
-        order.push("look");
-        return { waitMs: 0, isQueued: true };
-      },
-    });
-    await new Promise((resolve) => setImmediate(resolve));
-    subscription.resolve();
-    await wait;
-    expect(order).toEqual(["subscribe", "subscribed", "look"]);
-  });
-});
-
-function deferred(): { promise: Promise<void>; resolve: () => void } {
-  let resolve: () => void = () => undefined;
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
-}

@@ -10,7 +10,7 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
+import { Reports } from "../../support/stores/redis-world.ts";
 
 const redis = useServer(startRedis, { own: true });
 const LIMIT_MS = 5_000;
@@ -56,9 +56,6 @@ async function loadAllScripts(store: Store): Promise<void> {
   const session = { sessionId: "first", limitMs: LIMIT_MS };
   const attempt = { ...session, resource: "first", attempt: "first.1" };
   await store.grant({ ...attempt, holderId: "first", queue: true });
-  // This resource is free, so the wait ends with its first check.
-  const { signal } = new AbortController();
-  await waitUntilFree(store, { ...attempt, resource: "free", attempt: "first.2", signal });
   await store.renew({ ...session, withdrawn: [], acknowledged: [] });
   await store.read({ resource: "first", consistency: "linearizable", limitMs: LIMIT_MS });
 }
@@ -85,44 +82,73 @@ describe.each(Object.entries(makers))("a user's own %s client", (name, make) => 
       expect(await trips(() => store.release(first))).toEqual([1, { kind: "released" }]);
     }
     const renewal = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged: [] }));
-    expect(renewal).toEqual([1, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
+    expect(renewal).toEqual([
+      1,
+      { kind: "renewed", ttlMs: 60_000, gone: [], granted: [], wanted: [], waiting: 0 },
+    ]);
     const acknowledged = [{ resource: "r0", token: 1n }];
     const second = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged }));
-    expect(second).toEqual([1, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
+    expect(second).toEqual([
+      1,
+      { kind: "renewed", ttlMs: 60_000, gone: [], granted: [], wanted: [], waiting: 0 },
+    ]);
     const question = { resource: "r1", consistency: "linearizable", limitMs: LIMIT_MS } as const;
     expect((await trips(() => store.read(question)))[0]).toBe(1);
     await store.close();
     expect(isUp()).toBe(true);
   });
 
-  test("a wait makes one check, and one message ends it without another", async () => {
+  test("a contended lock takes two commands: the grant, which queues, and the release, which hands off", async () => {
     const { client } = await make();
     const store = await redisStore({ client, prefix: `wake-${name}` })(systemParts());
     onTestFinished(() => store.close());
     await loadAllScripts(store);
-    await open(store, "one");
-    await open(store, "two");
-    const ask = (sessionId: string): ReturnType<Store["grant"]> =>
-      store.grant({
+    const reports: Reports[] = [];
+    const names = ["a", "b", "c"];
+    for (const sessionId of names) {
+      const events = new Reports();
+      reports.push(events);
+      await store.openSession({
         sessionId,
         holderId: sessionId,
-        attempt: `${sessionId}.1`,
-        resource: "r",
-        queue: true,
+        ttlMs: 60_000,
+        events,
         limitMs: LIMIT_MS,
       });
-    const held = await ask("one");
-    await ask("two");
+    }
     const before = sent;
-    const { signal } = new AbortController();
-    const request = { sessionId: "two", attempt: "two.1", resource: "r", limitMs: LIMIT_MS };
-    const wait = waitUntilFree(store, { ...request, signal });
-    await until("the waiter has checked", async () => sent === before + 1, LIMIT_MS);
-    const token = held.kind === "granted" ? held.token : 0n;
-    await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-    await wait;
-    expect(sent).toBe(before + 2);
-    expect((await ask("two")).kind).toBe("granted");
+    let token = 0n;
+    for (const sessionId of names) {
+      const request = { sessionId, holderId: sessionId, attempt: `${sessionId}.1`, resource: "r" };
+      const outcome = await store.grant({ ...request, queue: true, limitMs: LIMIT_MS });
+      if (outcome.kind === "granted") token = outcome.token;
+    }
+    for (const [index, sessionId] of names.entries()) {
+      await store.release({ sessionId, resource: "r", token, limitMs: LIMIT_MS });
+      const { grants = [] } = reports[index + 1] ?? {};
+      if (index + 1 === names.length) break;
+      await until("the waiter is notified", async () => grants.length === 1, LIMIT_MS);
+      token = grants[0]?.token ?? 0n;
+    }
+    expect(sent - before).toBe(2 * names.length);
+  });
+
+  test("a release that is not awaited shares a command with the next grant", async () => {
+    const { client } = await make();
+    const store = await redisStore({ client, prefix: `share-${name}` })(systemParts());
+    onTestFinished(() => store.close());
+    await loadAllScripts(store);
+    await open(store, "one");
+    const one = { sessionId: "one", holderId: "one", resource: "r", limitMs: LIMIT_MS };
+    let last = await store.grant({ ...one, attempt: "one.0", queue: false });
+    const before = sent;
+    for (let round = 1; round <= 5; round += 1) {
+      const token = last.kind === "granted" ? last.token : 0n;
+      const released = store.release({ ...one, token });
+      last = await store.grant({ ...one, attempt: `one.${round}`, queue: false });
+      expect([await released, last.kind]).toEqual([{ kind: "released" }, "granted"]);
+    }
+    expect(sent - before).toBe(5);
   });
 });
 
@@ -167,7 +193,7 @@ describe("names", () => {
     await store.endSession({ sessionId: "11:", limitMs: LIMIT_MS });
     const token = held.kind === "granted" ? held.token : 0n;
     await store.release({ sessionId: "holder", resource: "r", token, limitMs: LIMIT_MS });
-    expect((await ask("a b", "c d")).kind).toBe("busy");
+    expect((await ask("a b", "c d")).kind).toBe("queued");
     expect((await ask("1", "y")).kind).toBe("granted");
   });
 });

@@ -16,7 +16,6 @@ for (const library of ["ioredis", "redis"] as const) {
     name: `redis through ${library}`,
     // Long enough for fifty grants in a row, each with a flush to disk, even on a busy machine.
     ttlMs: 1_500,
-    handsOff: false,
     guarantees: { fifo: true, durable: true },
     forgets: [
       "the counter was deleted",

@@ -94,6 +94,16 @@ const tables: LuaSnippet[] = [
   { text: "local t return t.x", answer: { error: "attempt to index" } },
 ];
 
+const json: LuaSnippet[] = [
+  { text: "return cjson.encode({'a', 'b\"c', nil})", answer: '["a","b\\"c"]' },
+  { text: "return cjson.encode({ARGV[1]})", args: ["\u00e9"], answer: '["\u00e9"]' },
+  { text: "return cjson.decode(ARGV[1])", args: ['["x","\u00e9"]'], answer: ["x", "\u00e9"] },
+  { text: "return cjson.decode(cjson.encode({'a/b', '\\n'}))", answer: ["a/b", "\n"] },
+  { text: "return type(cjson.decode('[1,[2]]')[2])", answer: "table" },
+  { text: "return pcall(cjson.decode, '[') and 1 or 0", answer: 0 },
+  { text: "return string.format('%016.0f', 42)", answer: "0000000000000042" },
+];
+
 const control: LuaSnippet[] = [
   { text: "local a, b, c = 1, 2 return {a, b, c == nil}", answer: [1, 2, 1] },
   { text: "local a, b = 1, 2 a, b = b, a return {a, b}", answer: [2, 1] },
@@ -159,36 +169,38 @@ const commands: LuaSnippet[] = [
     answer: { error: "ERR value is not an integer or out of range" },
   },
   {
-    text: "redis.call('RPUSH', 'k', 'a') return redis.call('GET', 'k')",
+    text: "redis.call('SADD', 'k', 'a') return redis.call('GET', 'k')",
     answer: { error: "WRONGTYPE" },
   },
-  { text: "redis.call('RPUSH', 'k', 'a') return redis.call('MGET', 'k')", answer: [null] },
   {
-    text: "redis.call('RPUSH', 'k', 'a') local ok, e = pcall(redis.call, 'GET', 'k') return {ok, type(e), string.sub(e, 1, 9)}",
+    text: "redis.call('SADD', 'k', 'a') local ok, e = pcall(redis.call, 'GET', 'k') return {ok, type(e), string.sub(e, 1, 9)}",
     answer: [null, "string", "WRONGTYPE"],
   },
   {
-    text: "redis.call('RPUSH', 'k', 'a') return string.sub(redis.pcall('GET', 'k').err, 1, 9)",
+    text: "redis.call('SADD', 'k', 'a') return string.sub(redis.pcall('GET', 'k').err, 1, 9)",
     answer: "WRONGTYPE",
   },
   { text: "return redis.error_reply('MINE not so')", answer: { error: "MINE not so" } },
   { text: "return redis.call('SET', 'k', nil)", answer: { error: "must be strings or integers" } },
-  { text: "return redis.call('RPUSH', 'k', 'a', 'b', 'a')", answer: 3 },
   {
-    text: "redis.call('RPUSH', 'k', 'a', 'b', 'a', 'c') return {redis.call('LREM', 'k', 0, 'a'), redis.call('LRANGE', 'k', 0, -1)}",
-    answer: [2, ["b", "c"]],
+    text: "return {redis.call('HSET', 'k', 'f', 'x'), redis.call('HSET', 'k', 'f', 'y'), redis.call('HGET', 'k', 'f'), redis.call('HGET', 'k', 'g'), redis.call('HLEN', 'k')}",
+    answer: [1, 0, "y", null, 1],
   },
   {
-    text: "redis.call('RPUSH', 'k', 'a', 'b', 'a', 'c') return {redis.call('LREM', 'k', 1, 'a'), redis.call('LRANGE', 'k', 0, -1)}",
-    answer: [1, ["b", "a", "c"]],
+    text: "redis.call('HSET', 'k', 'f', 'x') return {redis.call('HKEYS', 'k'), redis.call('HDEL', 'k', 'f'), redis.call('EXISTS', 'k'), redis.call('HKEYS', 'k')}",
+    answer: [["f"], 1, 0, []],
   },
   {
-    text: "redis.call('RPUSH', 'k', 'a', 'b') return {redis.call('LPOS', 'k', 'b'), redis.call('LPOS', 'k', 'x'), redis.call('LINDEX', 'k', 0)}",
-    answer: [1, null, "a"],
+    text: "return {redis.call('SADD', 'k', 'a'), redis.call('SADD', 'k', 'a'), redis.call('SMEMBERS', 'k'), redis.call('SREM', 'k', 'a', 'b'), redis.call('EXISTS', 'k')}",
+    answer: [1, 0, ["a"], 1, 0],
   },
   {
-    text: "redis.call('RPUSH', 'k', 'a') return {redis.call('LPOP', 'k'), redis.call('EXISTS', 'k'), redis.call('LPOP', 'k')}",
-    answer: ["a", 0, null],
+    text: "for i, m in ipairs({'b', 'a', 'c'}) do redis.call('ZADD', 'k', i == 3 and '0' or '1', m) end return {redis.call('ZRANGE', 'k', 0, 1), redis.call('ZCARD', 'k'), redis.call('ZREVRANGEBYSCORE', 'k', 1, 1, 'LIMIT', 0, 1)}",
+    answer: [["c", "a"], 3, ["b"]],
+  },
+  {
+    text: "redis.call('SET', 'k', 'x') return {type(redis.pcall('HKEYS', 'k').err), #redis.pcall('SMEMBERS', 'k')}",
+    answer: ["string", 0],
   },
   {
     text: "return {redis.call('ZADD', 'k', 0, 'a'), redis.call('ZADD', 'k', 0, 'a'), redis.call('ZREM', 'k', 'a'), redis.call('EXISTS', 'k')}",
@@ -205,10 +217,7 @@ const commands: LuaSnippet[] = [
     text: "redis.call('ZADD', 'k', 0, 'a') return {redis.call('ZRANDMEMBER', 'k', 3), redis.call('ZRANDMEMBER', 'none', 3)}",
     answer: [["a"], []],
   },
-  {
-    text: "redis.call('MSET', 'k', 'x') return {redis.call('MGET', 'k', 'none'), redis.call('DEL', 'k', 'none')}",
-    answer: [["x", null], 1],
-  },
+  { text: "redis.call('SET', 'k', 'x') return redis.call('DEL', 'k', 'none')", answer: 1 },
   {
     text: "local t = redis.call('TIME') return {#t, type(t[1]), t[1] * 1000 > 0}",
     answer: [2, "string", 1],
@@ -220,6 +229,7 @@ export const luaSnippets: readonly LuaSnippet[] = [
   ...numbers,
   ...texts,
   ...tables,
+  ...json,
   ...control,
   ...commands.map((snippet) => ({ ...snippet, text: `redis.call('DEL', 'k') ${snippet.text}` })),
 ];

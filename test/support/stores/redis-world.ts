@@ -1,19 +1,41 @@
 // Stores on one Redis server, each under its own prefix, and the requests that most tests make.
 
+import { Redis } from "ioredis";
 import { expect, onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Store } from "../../../src/stores/contract.ts";
+import type { Grant, LeaseRef, SessionEvents, Store } from "../../../src/stores/contract.ts";
 import { redisStore } from "../../../src/stores/redis/index.ts";
 import type { RedisServer } from "../../servers/redis.ts";
 
 export const LIMIT_MS = 5_000;
 
+/** Records what the store reports about a session. */
+export class Reports implements SessionEvents {
+  readonly grants: Grant[] = [];
+  readonly losses: LeaseRef[] = [];
+  readonly wishes: LeaseRef[] = [];
+
+  granted(grant: Grant): void {
+    this.grants.push(grant);
+  }
+
+  lost(ref: LeaseRef): void {
+    this.losses.push(ref);
+  }
+
+  wanted(ref: LeaseRef): void {
+    this.wishes.push(ref);
+  }
+}
+
 export interface RedisWorld {
   /** Opens a store; `base` is the beginning of all its keys. */
   opened(): Promise<{ store: Store; prefix: string; base: string }>;
-  session(store: Store, sessionId: string, ttlMs?: number): Promise<void>;
+  session(store: Store, sessionId: string, ttlMs?: number): Promise<Reports>;
   /** Requests a grant that must succeed, and returns its token. */
   take(store: Store, sessionId: string, resource: string): Promise<bigint>;
+  /** Requests a grant that must be queued. The attempt is `<sessionId>.queued`. */
+  queue(store: Store, sessionId: string, resource: string): Promise<void>;
   /** Takes and releases the resource, and returns the token. */
   cycle(store: Store, sessionId: string, resource: string): Promise<bigint>;
 }
@@ -38,9 +60,18 @@ export function redisWorld(redis: () => RedisServer, name: string): RedisWorld {
       return { store, prefix, base: `{${prefix}}:` };
     },
     session: async (store, sessionId, ttlMs = 60_000) => {
-      await store.openSession({ sessionId, holderId: sessionId, ttlMs, limitMs: LIMIT_MS });
+      const events = new Reports();
+      const request = { sessionId, holderId: sessionId, ttlMs, events, limitMs: LIMIT_MS };
+      await store.openSession(request);
+      return events;
     },
     take,
+    queue: async (store, sessionId, resource) => {
+      const attempt = `${sessionId}.queued`;
+      const request = { sessionId, resource, attempt, holderId: sessionId, queue: true };
+      const outcome = await store.grant({ ...request, limitMs: LIMIT_MS });
+      if (outcome.kind !== "queued") throw new Error(outcome.kind);
+    },
     cycle: async (store, sessionId, resource) => {
       const token = await take(store, sessionId, resource);
       const released = await store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
@@ -48,4 +79,16 @@ export function redisWorld(redis: () => RedisServer, name: string): RedisWorld {
       return token;
     },
   };
+}
+
+/** Everything that is published in the namespace, as the kind of channel and the message. */
+export async function collectMessages(server: RedisServer, base: string): Promise<string[]> {
+  const received: string[] = [];
+  const listener = new Redis(server.url);
+  onTestFinished(() => listener.disconnect());
+  listener.on("pmessage", (_pattern, channel: string, message: string) =>
+    received.push(`${channel.slice(base.length).split(":", 1)} ${message}`),
+  );
+  await listener.psubscribe(`${base}*`);
+  return received;
 }

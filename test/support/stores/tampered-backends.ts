@@ -102,7 +102,7 @@ export function useTamperedRedis(): TamperedBackend & {
       await command("SET", names.lease(resource), text.slice(0, start) + junk);
     },
     addMalformedNotices: async (resource, session) => {
-      await command("RPUSH", names.revoked(session), resource, "junk", resource);
+      await command("SADD", names.notices(session), resource, "junk", "[1,2]", '["lost"]');
     },
   };
 }

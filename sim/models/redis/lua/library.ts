@@ -72,6 +72,7 @@ function format([pattern, ...values]: readonly Value[]): readonly Value[] {
     if (how === "s") return toText(value, "format");
     if (how === "d") return String(Math.trunc(toNumber(value)));
     if (how === ".0f") return formatInteger(toNumber(value));
+    if (how === "016.0f") return formatInteger(toNumber(value)).padStart(16, "0");
     throw new LuaError(`%${how} is not supported by this Lua`);
   });
   return [text];
@@ -95,8 +96,28 @@ function expectTable(value: Value): Table {
   throw new LuaError(`bad argument (table expected, got ${typeOf(value)})`);
 }
 
+/** A list of texts as JSON. It is all that our scripts encode. */
+function encodeJson([value]: readonly Value[]): readonly Value[] {
+  return [JSON.stringify(expectTable(value).list)];
+}
+
+/** Objects become empty tables, because our scripts read lists only. */
+function decodeJson([value]: readonly Value[]): readonly Value[] {
+  const toValue = (json: unknown): Value => {
+    if (Array.isArray(json)) return new Table(json.map(toValue));
+    if (json !== null && typeof json === "object") return new Table();
+    return json === null ? false : (json as string | number | boolean);
+  };
+  try {
+    return [toValue(JSON.parse(toText(value, "decode")))];
+  } catch {
+    throw new LuaError("Expected value but found invalid token");
+  }
+}
+
 export const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
   ["string", library({ sub, match, find, byte, format })],
+  ["cjson", library({ encode: encodeJson, decode: decodeJson })],
   [
     "math",
     library({
