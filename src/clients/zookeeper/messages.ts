@@ -97,12 +97,12 @@ export function remove(path: string, version = -1): Message {
   return { opcode: OPCODE.delete, write: (body) => body.text(path).int(version) };
 }
 
-export function exists(path: string, watch = false): Message {
-  return { opcode: OPCODE.exists, write: (body) => body.text(path).bool(watch) };
+export function exists(path: string): Message {
+  return { opcode: OPCODE.exists, write: (body) => body.text(path).bool(false) };
 }
 
-export function getData(path: string): Message {
-  return { opcode: OPCODE.getData, write: (body) => body.text(path).bool(false) };
+export function getData(path: string, watch = false): Message {
+  return { opcode: OPCODE.getData, write: (body) => body.text(path).bool(watch) };
 }
 
 export function setData(path: string, data: Data, version: number): Message {
@@ -239,12 +239,17 @@ export function readMulti(body: JuteReader): MultiAnswer {
   return { error, failedAt, parts };
 }
 
+const NODE_DELETED = 2;
+
+/** A watched node has changed. */
 export interface WatchEvent {
   readonly path: string;
+  readonly isDeletion: boolean;
 }
 
 export function readEvent(body: JuteReader): WatchEvent {
+  const isDeletion = body.int() === NODE_DELETED;
+  // The state of the connection.
   body.int();
-  body.int();
-  return { path: body.text() };
+  return { path: body.text(), isDeletion };
 }

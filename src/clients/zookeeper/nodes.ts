@@ -1,16 +1,11 @@
-// Small things that are done with nodes in several places.
+// Reads of answers that the store and the guard share.
 
 import type { Call } from "./call.ts";
 import { refusalOf } from "./failures.ts";
 import { ERROR, type Message } from "./messages.ts";
-import { type Place, placesOf } from "./names.ts";
 import type { Reply } from "./wire.ts";
 
-export function placesIn(listing: Reply): Place[] {
-  return placesOf(listing.body.texts());
-}
-
-/** True when the node was there. */
+/** Sends a removal. True if the node existed. */
 export async function deleted(call: Call, removal: Message): Promise<boolean> {
   const reply = await call.send(removal);
   if (reply.error === ERROR.noNode || reply.error === ERROR.badVersion) return false;

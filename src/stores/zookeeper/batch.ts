@@ -1,6 +1,6 @@
-// Steps of one moment as one transaction of the server: all of them are carried out, or none; and if none, each goes by
-// itself. They belong to different resources. All of them share a transaction number: tokens are compared within a
-// resource only, where it is still new.
+// Concurrent steps of one session share a transaction of the server. The server applies all of them
+// or none; if it applies none, each step is sent alone. At 64 steps in flight this saves four
+// fifths of the server's work and half of the client's (measured; see docs/stores/zookeeper.md).
 
 import type { Clock } from "../../async/clock.ts";
 import type { Call } from "../../clients/zookeeper/call.ts";
@@ -14,47 +14,48 @@ import { Batches } from "../shared/batches.ts";
 
 export interface Step {
   readonly call: Call;
-  /** The resource's node: two steps on the same one never share a transaction. */
-  readonly parent: string;
-  /** One alone is sent as it is, several as a transaction. */
+  /**
+   * Two steps with the same key never share a transaction. All nodes that a transaction creates
+   * have the same czxid, so it may create only one node per resource.
+   */
+  readonly key: string;
+  /** A single part is sent as it is, several as a transaction. */
   readonly parts: readonly [Message, ...Message[]];
 }
 
-export class Steps {
+export class Batch {
   readonly #batches: Batches<Step, MultiAnswer>;
 
   constructor(clock: Clock) {
     this.#batches = new Batches({
       clock,
-      toKey: ({ parent }) => parent,
+      toKey: ({ key }) => key,
       one: async ({ call, parts }) => {
         const [first, ...others] = parts;
         const reply = await call.send(others.length === 0 ? first : multi(parts));
         if (reply.error !== 0 || others.length === 0) return withoutParts(reply.error);
         return readMulti(reply.body);
       },
-      many: (steps) => together(steps),
-      // A refusal comes as an answer; what is thrown is a connection that was lost.
+      many: sendTogether,
+      // A rejected transaction is an answer. An exception means that the connection was lost.
       isRejection: () => false,
     });
   }
 
-  /** Each call has its own limit, so none is kept here. */
+  /** The limit is that of the call. */
   take(step: Step): Promise<MultiAnswer> {
     return this.#batches.ask(step, Number.POSITIVE_INFINITY);
   }
 }
 
-async function together(steps: readonly Step[]): Promise<readonly (MultiAnswer | undefined)[]> {
+async function sendTogether(steps: readonly Step[]): Promise<readonly (MultiAnswer | undefined)[]> {
   const [first, ...others] = steps.filter(({ call }) => !call.isOver);
-  // Where the connection has to be made first, some may be over by then: each looks for itself.
+  // While there is no connection, the limits of some calls may pass. Each step is then sent alone.
   if (first === undefined || !first.call.isConnected) return [];
   const sent = [first, ...others];
   const all = multi(sent.flatMap(({ parts }) => parts));
-  const reply = await first.call.send(
-    all,
-    others.map(({ call }) => call),
-  );
+  const sharedBy = others.map(({ call }) => call);
+  const reply = await first.call.send(all, sharedBy);
   const { error, parts } = reply.error === 0 ? readMulti(reply.body) : withoutParts(reply.error);
   if (error !== 0) return [];
   let at = 0;
