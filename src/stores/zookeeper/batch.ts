@@ -4,12 +4,7 @@
 
 import type { Clock } from "../../async/clock.ts";
 import type { Call } from "../../clients/zookeeper/call.ts";
-import {
-  type Message,
-  type MultiAnswer,
-  multi,
-  readMulti,
-} from "../../clients/zookeeper/messages.ts";
+import type { Message, MultiAnswer } from "../../clients/zookeeper/messages.ts";
 import { Batches } from "../shared/batches.ts";
 
 export interface Step {
@@ -31,10 +26,9 @@ export class Batch {
       clock,
       toKey: ({ key }) => key,
       one: async ({ call, parts }) => {
-        const [first, ...others] = parts;
-        const reply = await call.send(others.length === 0 ? first : multi(parts));
-        if (reply.error !== 0 || others.length === 0) return withoutParts(reply.error);
-        return readMulti(reply.body);
+        if (parts.length > 1) return call.askAll(parts);
+        const { error } = await call.send(parts[0]);
+        return { error, failedAt: -1, parts: [] };
       },
       many: sendTogether,
       // A rejected transaction is an answer. An exception means that the connection was lost.
@@ -53,10 +47,11 @@ async function sendTogether(steps: readonly Step[]): Promise<readonly (MultiAnsw
   // While there is no connection, the limits of some calls may pass. Each step is then sent alone.
   if (first === undefined || !first.call.isConnected) return [];
   const sent = [first, ...others];
-  const all = multi(sent.flatMap(({ parts }) => parts));
-  const sharedBy = others.map(({ call }) => call);
-  const reply = await first.call.send(all, sharedBy);
-  const { error, parts } = reply.error === 0 ? readMulti(reply.body) : withoutParts(reply.error);
+  const all = sent.flatMap(({ parts }) => parts);
+  const { error, parts } = await first.call.askAll(
+    all,
+    others.map(({ call }) => call),
+  );
   if (error !== 0) return [];
   let at = 0;
   const answers = new Map<Step, MultiAnswer>();
@@ -66,8 +61,4 @@ async function sendTogether(steps: readonly Step[]): Promise<readonly (MultiAnsw
     at = end;
   }
   return steps.map((step) => answers.get(step));
-}
-
-function withoutParts(error: number): MultiAnswer {
-  return { error, failedAt: -1, parts: [] };
 }

@@ -28,9 +28,7 @@
 // waiters of the same rank. A release that names a preferred holder writes the hash of that holder
 // to the parent, and the waiter that it was meant for clears it.
 
-import { createHash } from "node:crypto";
 import type { Call } from "../../clients/zookeeper/call.ts";
-import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import { ProtocolError } from "../../clients/zookeeper/jute.ts";
 import {
   type Acl,
@@ -49,7 +47,6 @@ import {
   setData,
 } from "../../clients/zookeeper/messages.ts";
 import { isNodeOf, order, type QueueNode, queueNodesOf } from "../../clients/zookeeper/names.ts";
-import { deleted, expectOk } from "../../clients/zookeeper/nodes.ts";
 import type { Reply } from "../../clients/zookeeper/wire.ts";
 import type { Batch } from "./batch.ts";
 
@@ -177,10 +174,10 @@ export class Place {
   async locate(call: Call): Promise<Position> {
     for (;;) {
       const [listing, note] = await Promise.all([
-        call.send(getChildren2(this.parent)),
-        this.isRanked ? call.send(getData(this.parent)) : undefined,
+        call.ask(getChildren2(this.parent), ERROR.noNode),
+        this.isRanked ? call.ask(getData(this.parent), ERROR.noNode) : undefined,
       ]);
-      const queue = queueIn(listing, call);
+      const queue = queueIn(listing);
       const own = await this.#recognise(call, queue);
       const [first] = queue;
       if (own === undefined || first === undefined) {
@@ -199,10 +196,7 @@ export class Place {
   async exists(call: Call): Promise<boolean> {
     const { path } = this;
     if (path === undefined) return false;
-    const reply = await call.send(exists(path));
-    if (reply.error === ERROR.noNode) return false;
-    expectOk(reply, call);
-    return true;
+    return (await call.ask(exists(path), ERROR.noNode)).error === 0;
   }
 
   /**
@@ -234,9 +228,8 @@ export class Place {
         ? [removal]
         : [setData(this.parent, hashHolder(preferred), -1), removal];
     const { error } = await this.#parts.batch.take({ call, key: path, parts });
-    if (error === ERROR.noNode) return false;
-    if (error !== 0) throw refusalOf(error, call.place);
-    return true;
+    if (error !== 0 && error !== ERROR.noNode) throw call.refusal(error);
+    return error === 0;
   }
 
   /** Sends a transaction that creates a node. */
@@ -259,7 +252,7 @@ export class Place {
   }
 
   #entered(call: Call, { error, parts }: MultiAnswer, at: number): void {
-    if (error !== 0) throw refusalOf(error, call.place);
+    if (error !== 0) throw call.refusal(error);
     const path = parts[at]?.path;
     if (path === undefined) throw new ProtocolError("an incomplete answer to a transaction");
     this.#name = path.slice(this.parent.length + 1);
@@ -272,12 +265,11 @@ export class Place {
     this.#isCreating = false;
     for (const copy of copies) {
       queue.splice(queue.indexOf(copy), 1);
-      await deleted(call, remove(this.pathOf(copy.name)));
+      await call.ask(remove(this.pathOf(copy.name)), ERROR.noNode);
     }
     if (own === undefined || (own.name === this.#name && this.#token !== undefined)) return own;
-    const reply = await call.send(exists(this.pathOf(own.name)));
-    if (reply.error === ERROR.noNode) return undefined;
-    expectOk(reply, call);
+    const reply = await call.ask(exists(this.pathOf(own.name)), ERROR.noNode);
+    if (reply.error !== 0) return undefined;
     this.#name = own.name;
     this.#token = readStat(reply.body).czxid;
     return own;
@@ -313,19 +305,21 @@ export function findPreferred(queue: readonly QueueNode[], note: string): QueueN
 
 /** Deletes all nodes of an attempt, also those of requests that arrived late. */
 export async function removeNodes(call: Call, parent: string, base: string): Promise<boolean> {
-  const queue = queueIn(await call.send(getChildren2(parent)), call);
+  const queue = queueIn(await call.ask(getChildren2(parent), ERROR.noNode));
   const own = queue.filter(({ name }) => isNodeOf(base, name));
-  const removed = own.map(({ name }) => deleted(call, remove(`${parent}/${name}`)));
-  return (await Promise.all(removed)).includes(true);
+  const removals = own.map(({ name }) => call.ask(remove(`${parent}/${name}`), ERROR.noNode));
+  return (await Promise.all(removals)).some(({ error }) => error === 0);
 }
 
 /** The queue of a resource, in order. Empty if the resource has no node. */
-export function queueIn(listing: Reply, call: Call): QueueNode[] {
-  if (listing.error === ERROR.noNode) return [];
-  expectOk(listing, call);
-  return queueNodesOf(listing.body.texts());
+export function queueIn(listing: Reply): QueueNode[] {
+  return listing.error === 0 ? queueNodesOf(listing.body.texts()) : [];
 }
 
+/** FNV-1a. Two holders with the same hash would only be confused in their preference. */
 function hashHolder(holderId: string): string {
-  return createHash("sha256").update(holderId).digest("hex").slice(0, 8);
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < holderId.length; at += 1)
+    hash = Math.imul(hash ^ holderId.charCodeAt(at), 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, "0");
 }

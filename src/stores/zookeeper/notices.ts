@@ -10,7 +10,6 @@ import {
   readDataAndStat,
   setData,
 } from "../../clients/zookeeper/messages.ts";
-import { expectOk } from "../../clients/zookeeper/nodes.ts";
 import type { LeaseRef } from "../contract.ts";
 import { decodeNotices, encodeNotices, type Notice, toKey } from "./record.ts";
 
@@ -75,9 +74,8 @@ export async function readAppend(
   node: string,
   notice: Notice,
 ): Promise<Message | "absent" | "present"> {
-  const reply = await call.send(getData(node));
-  if (reply.error === ERROR.noNode) return "absent";
-  expectOk(reply, call);
+  const reply = await call.ask(getData(node), ERROR.noNode);
+  if (reply.error !== 0) return "absent";
   const { data, stat } = readDataAndStat(reply.body);
   const notices = decodeNotices(data);
   if (notices.some((each) => toKey(each) === toKey(notice))) return "present";

@@ -4,19 +4,15 @@
 
 import type { Clock } from "../../async/clock.ts";
 import type { Call } from "../../clients/zookeeper/call.ts";
-import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import {
   ERROR,
   getChildren2,
   getData,
-  multi,
   readDataAndStat,
-  readMulti,
   remove,
   type Stat,
 } from "../../clients/zookeeper/messages.ts";
 import { decodeName, type Names } from "../../clients/zookeeper/names.ts";
-import { deleted, expectOk } from "../../clients/zookeeper/nodes.ts";
 import { heldForMs } from "../../core/record.ts";
 import type { HolderView, LeaseRef, LeaseView, ListPage, ListRequest } from "../contract.ts";
 import { queueIn } from "./grant.ts";
@@ -40,14 +36,13 @@ export interface FoundHolder {
 export async function findHolder(call: Call, parent: string): Promise<FoundHolder> {
   for (;;) {
     call.throwIfOver();
-    const listing = await call.send(getChildren2(parent));
-    const [first] = queueIn(listing, call);
+    const listing = await call.ask(getChildren2(parent), ERROR.noNode);
+    const [first] = queueIn(listing);
     if (first === undefined) return { holder: undefined, zxid: listing.zxid };
     const path = `${parent}/${first.name}`;
-    const reply = await call.send(getData(path));
-    // Deleted since the listing. Another node may be the first now.
-    if (reply.error === ERROR.noNode) continue;
-    expectOk(reply, call);
+    const reply = await call.ask(getData(path), ERROR.noNode);
+    // If it was deleted since the listing, another node may be the first now.
+    if (reply.error !== 0) continue;
     const { data, stat } = readDataAndStat(reply.body);
     return { holder: { path, session: first.session, data, stat }, zxid: reply.zxid };
   }
@@ -82,8 +77,7 @@ export async function listPage(
   parts: ViewParts,
   { prefix, after, limit }: Omit<ListRequest, "limitMs">,
 ): Promise<ListPage> {
-  const listing = await call.send(getChildren2(parts.names.leases));
-  expectOk(listing, call);
+  const listing = await call.ask(getChildren2(parts.names.leases));
   const resources = listing.body
     .texts()
     .map(decodeName)
@@ -124,15 +118,11 @@ export async function revoke(call: Call, names: Names, ref: LeaseRef): Promise<b
     const { path, session } = holder;
     const notice: Notice = { kind: "lost", session, ref: { resource, token } };
     const append = await readAppend(call, names.noticesNode(session), notice);
-    if (typeof append === "string") {
-      // The session cannot be notified: it has just ended, or a person has deleted its node.
-      if (await deleted(call, remove(path))) return true;
-      continue;
-    }
-    const reply = await call.send(multi([remove(path), append]));
-    const error = reply.error === 0 ? readMulti(reply.body).error : reply.error;
+    // Without a notices node the session has just ended, or a person has deleted the node.
+    const notifies = typeof append === "string" ? [] : [append];
+    const { error } = await call.askAll([remove(path), ...notifies]);
     if (error === 0) return true;
     // Another notice or the holder's release came in between.
-    if (error !== ERROR.noNode && error !== ERROR.badVersion) throw refusalOf(error, call.place);
+    if (error !== ERROR.noNode && error !== ERROR.badVersion) throw call.refusal(error);
   }
 }

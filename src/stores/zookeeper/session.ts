@@ -18,7 +18,6 @@ import {
   setData,
 } from "../../clients/zookeeper/messages.ts";
 import { type Names, nodeBase, sessionName } from "../../clients/zookeeper/names.ts";
-import { expectOk } from "../../clients/zookeeper/nodes.ts";
 import type { Reply } from "../../clients/zookeeper/wire.ts";
 import { encodeRecord } from "../../core/record.ts";
 import type {
@@ -157,18 +156,18 @@ export class LeaseSession {
     this.#notices.acknowledge(acknowledged);
     return this.within(limitMs, async (call) => {
       await call.resetExpiry();
-      const write = (): Promise<Reply> => call.send(setData(this.#node, "", -1));
+      const write = setData(this.#node, "", -1);
       const [written] = await Promise.all([
-        write(),
+        call.ask(write, ERROR.noNode),
         this.#deleteNotices(call),
         this.#updateNotices(call),
         this.#waits.resume(),
       ]);
       const isComplete = await this.#updateNotices(call);
-      if (written.error === ERROR.noNode || !isComplete) {
+      if (written.error !== 0 || !isComplete) {
         await this.#createNodes(call);
-        expectOk(await write(), call);
-      } else expectOk(written, call);
+        await call.ask(write);
+      }
       const wanted = await this.#findWanted(call);
       const ttlMs = this.link.timeoutMs;
       this.aliveUntil = this.#parts.clock.now() + ttlMs;
@@ -322,13 +321,15 @@ export class LeaseSession {
   async #readNotices(call: Call): Promise<boolean> {
     // Before the request: the server may report a change together with the answer.
     this.#isWatching = true;
-    const reply = await call.send(getData(this.#noticesNode, true)).catch((error: Error) => {
+    const asked = call.ask(getData(this.#noticesNode, true), ERROR.noNode);
+    const reply = await asked.catch((error: Error) => {
       this.#isWatching = false;
       throw error;
     });
-    if (reply.error !== 0) this.#isWatching = false;
-    if (reply.error === ERROR.noNode) return false;
-    expectOk(reply, call);
+    if (reply.error !== 0) {
+      this.#isWatching = false;
+      return false;
+    }
     const { data, stat } = readDataAndStat(reply.body);
     for (const { kind, ref } of this.#notices.update(data, stat.version)) {
       if (kind === "wanted" && !this.#holds(ref)) continue;
@@ -351,16 +352,11 @@ export class LeaseSession {
 
   /** Creates the nodes of the session, also if a person has deleted one of them. */
   async #createNodes(call: Call): Promise<void> {
-    const { acl } = this.#parts;
-    const flags = CREATE.ephemeral;
-    const replies = await Promise.all([
-      ...[this.#node, this.#noticesNode].map((path) =>
-        call.send(create({ path, data: "", acl, flags })),
-      ),
-      this.#updateNotices(call),
-    ]);
-    for (const reply of replies)
-      if (typeof reply !== "boolean" && reply.error !== ERROR.nodeExists) expectOk(reply, call);
+    const node = { data: "", acl: this.#parts.acl, flags: CREATE.ephemeral };
+    const creations = [this.#node, this.#noticesNode].map((path) =>
+      call.ask(create({ ...node, path }), ERROR.nodeExists),
+    );
+    await Promise.all([...creations, this.#updateNotices(call)]);
   }
 
   get #node(): string {

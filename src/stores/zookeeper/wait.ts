@@ -13,7 +13,6 @@ import {
   type WatchEvent,
 } from "../../clients/zookeeper/messages.ts";
 import type { Names } from "../../clients/zookeeper/names.ts";
-import { expectOk } from "../../clients/zookeeper/nodes.ts";
 import type { Place, Position } from "./grant.ts";
 import { readAppend } from "./notices.ts";
 import { type Notice, shownNode } from "./record.ts";
@@ -76,17 +75,17 @@ export class Waits {
       this.stop(place);
       this.#watches.set(place, watch);
       this.#watchers.set(watch.path, place);
-      const reply = await call.send(getData(watch.path, true)).catch((error: Error) => {
+      const asked = call.ask(getData(watch.path, true), ERROR.noNode);
+      const reply = await asked.catch((error: Error) => {
         this.stop(place);
         throw error;
       });
       if (this.#watches.get(place) !== watch) return undefined;
-      if (reply.error !== 0) this.stop(place);
-      if (reply.error === ERROR.noNode) {
+      if (reply.error !== 0) {
+        this.stop(place);
         call.throwIfOver();
         continue;
       }
-      expectOk(reply, call);
       if (!watch.isHolder) return undefined;
       const { data, stat } = readDataAndStat(reply.body);
       const ref = { resource: place.resource, token: stat.czxid };

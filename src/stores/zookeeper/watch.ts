@@ -8,7 +8,6 @@ import { pause } from "../../async/waits.ts";
 import type { Call } from "../../clients/zookeeper/call.ts";
 import { exists, sync, watchBelow } from "../../clients/zookeeper/messages.ts";
 import { decodeName, type Names } from "../../clients/zookeeper/names.ts";
-import { expectOk } from "../../clients/zookeeper/nodes.ts";
 import type { Reader } from "../../clients/zookeeper/reader.ts";
 import { isTenureError } from "../../core/errors.ts";
 import type { LeaseView, WatchRequest } from "../contract.ts";
@@ -79,7 +78,7 @@ async function update(
 ): Promise<void> {
   const { leases } = parts.names;
   if (resources === undefined) {
-    expectOk(await call.send(watchBelow(leases)), call);
+    await call.ask(watchBelow(leases));
     await call.send(sync(leases));
     const all = await listPage(call, parts, { prefix, limit: Number.MAX_SAFE_INTEGER });
     held.clear();
