@@ -66,6 +66,8 @@ export class Link {
   #connecting: Promise<Wire> | undefined;
   /** Requests wait while the session moves. */
   #moving: Promise<unknown> | undefined;
+  /** Settles when the former connection has ended. */
+  #leaving: Promise<void> | undefined;
   /** When the current connection requested the session. */
   #requestedAt = 0;
   #over: Error | undefined;
@@ -154,7 +156,7 @@ export class Link {
   async #move(): Promise<void> {
     const before = this.#live();
     // Requests in flight would be lost with the connection, unless it is dead already.
-    await before?.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
+    if (before !== undefined) await this.#untilIdle(before);
     if (before !== undefined && before === this.#wire) {
       this.#wire = undefined;
       before.end(new Error("the session moves to a new connection"));
@@ -165,14 +167,19 @@ export class Link {
 
   /**
    * The session belongs to another connection, perhaps one that was given up and arrived late. The
-   * server rejects everything on this one. Requests in flight get that answer before it ends.
+   * server rejects everything on this one. Requests in flight get that answer before the next
+   * connection is opened, because its server may close this one.
    */
   #leave(wire: Wire): void {
     if (this.#wire !== wire) return;
     this.#wire = undefined;
     this.#learnFrom(wire);
     this.onLost();
-    void wire.idle(this.#clock, IDLE_MAX_MS).then(() => wire.end(new Error(MOVED)));
+    this.#leaving = this.#untilIdle(wire).then(() => wire.end(new Error(MOVED)));
+  }
+
+  #untilIdle(wire: Wire): Promise<void> {
+    return wire.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
   }
 
   /** The next server must have applied what this one has. */
@@ -208,6 +215,7 @@ export class Link {
   }
 
   async #connect(): Promise<Wire> {
+    await this.#leaving;
     let made = await this.#tryEach();
     for (const pauseMs of CATCH_UP_MS) {
       if (made instanceof Wire || this.#lastZxid === 0n || !made.every(isHangUp)) break;

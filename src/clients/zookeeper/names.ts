@@ -79,7 +79,7 @@ export interface QueueNode {
   readonly arrival: number;
 }
 
-const TAG = "(?:@(\\d{1,9})\\.([0-9a-f]{8})\\.(-?\\d{1,10})?)?_(-?\\d{10,})";
+const TAG = "(?:@(\\d{1,9})\\.([0-9a-f]{8})\\.(-?\\d{1,10})?)?_(-?\\d{10,15})";
 const NODE = new RegExp(`^([0-9a-f]{16})-.*?${TAG}$`, "s");
 const REST = new RegExp(`^${TAG}$`);
 
