@@ -20,7 +20,7 @@ const LASTING: Readonly<Record<number, string>> = {
   [ERROR.noNode]:
     "lacks a node that existed when Tenure connected: it was deleted. Connect again, which creates it",
   [ERROR.unimplemented]:
-    "does not support a request that Tenure needs. Tenure needs ZooKeeper 3.6 or later",
+    "does not support a request that Tenure needs: it is too old. Use ZooKeeper 3.6 or later",
 };
 
 /** For an answer that the caller cannot handle. `place` is the address, without a password. */

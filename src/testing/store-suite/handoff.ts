@@ -178,7 +178,7 @@ export const handoff: Record<string, (bench: Bench) => Promise<void>> = {
     const two = await bench.session(await bench.store(), "two");
     const three = await bench.session(await bench.store(), "three");
     const token = await one.take("r");
-    // Some stores consider a preferred holder only for waiters that name a rank.
+    // On some stores, only attempts that name a rank give way to others.
     const attempt = await two.queue("r", 0);
     const preferred = await three.queue("r", 0);
     await one.release("r", token, "holder of three");
