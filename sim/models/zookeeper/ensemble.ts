@@ -62,7 +62,7 @@ export class Ensemble {
     const atMs = leader.program.clocks.wallNow();
     const entry: Entry = { zxid, atMs, changes, opened, closed, refused, asked };
     this.log.push(entry);
-    this.witness.before(entry, leader.tree);
+    this.witness.before(entry);
     leader.apply(entry);
   }
 }

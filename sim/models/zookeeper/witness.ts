@@ -1,9 +1,9 @@
 // Notes in the trace what happened to Tenure's leases and sessions, by what the ensemble committed.
-// The holder of a resource follows from its queue nodes (src/stores/zookeeper/place.ts): a node
-// that was alone when it was created holds, and so does a node that its owner marked as taken.
+// The holder of a resource is its first queue node (src/stores/zookeeper/grant.ts), from the
+// deletion of the node before it on.
 
-import { decodeName, namesOf } from "../../../src/clients/zookeeper/names.ts";
-import { decodePlace } from "../../../src/stores/zookeeper/record.ts";
+import { decodeName, namesOf, queueNodesOf } from "../../../src/clients/zookeeper/names.ts";
+import { decodeNode } from "../../../src/stores/zookeeper/record.ts";
 import type { HostClocks } from "../../world/host-clocks.ts";
 import type { Ending, Trace } from "../../world/trace.ts";
 import type { Session, Sessions } from "./sessions.ts";
@@ -17,7 +17,6 @@ interface Place {
   isGranted: boolean;
 }
 
-const TAKEN = 2;
 const names = namesOf("/tenure");
 const BELOW_LEASES = `${names.leases}/`;
 const BELOW_SESSIONS = `${names.sessions}/`;
@@ -66,38 +65,35 @@ export class Witness {
   /**
    * Called before an entry is applied to the leader's data, while the nodes it deletes still exist.
    */
-  before({ changes, closed, asked }: Entry, tree: Tree): void {
+  before({ changes, closed }: Entry): void {
     const isRevocation = changes.some(
       ({ kind, path }) => kind === "set" && path.startsWith(BELOW_SESSIONS),
     );
     const how: Ending =
       closed !== undefined ? "sessionEnded" : isRevocation ? "revoked" : "withdrawn";
     for (const { kind, path } of changes) {
-      if (kind !== "delete") continue;
-      const place = this.#places.get(path);
-      const node = tree.nodes.get(path);
-      if (place === undefined || node === undefined) continue;
+      const place = kind === "delete" ? this.#places.get(path) : undefined;
+      if (place === undefined) continue;
       this.#places.delete(path);
-      if (closed?.isExpired === true) continue;
-      const { resource, token, attempt } = place;
-      if (!place.isGranted && closed === undefined && asked?.connection.session !== node.owner)
-        this.#trace.note("store", { kind: "storePassedOver", resource, attempt, isRevocation });
-      if (place.isGranted) this.#trace.note("store", { kind: "storeFreed", resource, token, how });
+      const { resource, token, isGranted } = place;
+      if (isGranted && closed?.isExpired !== true)
+        this.#trace.note("store", { kind: "storeFreed", resource, token, how });
     }
   }
 
   /** Called after the entry was applied. */
   after({ changes }: Entry, tree: Tree, sessions: Sessions, clocks: HostClocks): void {
+    const parents = new Set<string>();
     for (const { kind, path } of changes) {
-      if (kind !== "create" && kind !== "set") continue;
-      if (!path.startsWith(BELOW_LEASES)) continue;
+      if (!path.startsWith(BELOW_LEASES) || (kind !== "create" && kind !== "delete")) continue;
+      parents.add(parentPath(path));
       const node = tree.nodes.get(path);
-      if (node === undefined || node.owner === 0) continue;
-      if (kind === "create") this.#placed(node, sessions, clocks);
-      const place = this.#places.get(path);
-      if (place === undefined) continue;
-      const isAlone = kind === "create" && tree.nodes.get(parentPath(path))?.children.size === 1;
-      if (isAlone || node.version === TAKEN) this.#granted(place);
+      if (node !== undefined && node.owner !== 0) this.#placed(node, sessions, clocks);
+    }
+    for (const parent of parents) {
+      const [first] = queueNodesOf([...(tree.nodes.get(parent)?.children ?? [])]);
+      const place = first && this.#places.get(`${parent}/${first.name}`);
+      if (place !== undefined) this.#granted(place);
     }
   }
 
@@ -105,7 +101,7 @@ export class Witness {
     const { path, owner, czxid } = node;
     const resource = decodeName(parentPath(path).slice(BELOW_LEASES.length));
     if (resource === undefined) return;
-    const { sessionId: session, attempt } = decodePlace(node.data.toString()).record;
+    const { sessionId: session, attempt } = decodeNode(node.data.toString()).record;
     const token = BigInt(czxid);
     this.#places.set(path, { resource, token, session, attempt, isGranted: false });
     if (this.#sessions.has(owner)) return;

@@ -78,18 +78,10 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "zookeeper: notices are deleted whatever was added since they were read",
-    file: "src/stores/zookeeper/lease-session.ts",
+    file: "src/stores/zookeeper/session.ts",
     find: "setData(this.#noticesNode, data, version)",
     replace: "setData(this.#noticesNode, data, version && -1)",
     store: "zookeeper",
     test: modelsTest,
-  },
-  {
-    name: "zookeeper: notices are not read again when they could not be deleted",
-    file: "src/stores/zookeeper/lease-session.ts",
-    find: "    if (reply.error !== 0) return false;\n",
-    replace: "    if (reply.error !== 0) return true;\n",
-    store: "zookeeper",
-    test: "test/stores/zookeeper/sessions.test.ts",
   },
 ];

@@ -12,8 +12,7 @@ import { parseEtcdUrl } from "../etcd/url.ts";
 import { parsePostgresUrl } from "../postgres/url.ts";
 import { parseRedisUrl } from "../redis/url.ts";
 import { parseSqliteUrl } from "../sqlite/url.ts";
-import { checkZooKeeperOptions } from "../zookeeper/options.ts";
-import { parseZooKeeperUrl } from "../zookeeper/url.ts";
+import { checkZooKeeperOptions, parseZooKeeperUrl } from "../zookeeper/options.ts";
 
 const parsers: [string, (text: string) => unknown][] = [
   ["parseRedisUrl", (text) => parseRedisUrl(text)],

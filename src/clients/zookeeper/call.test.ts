@@ -1,8 +1,8 @@
-// Goal: a caller that was told that nothing was sent stays right about that, also where requests of one moment share a
-// message. Method: a link that notes what it is given, on a clock moved by hand.
+// Goal: if a caller learns that nothing was sent, that stays true, also if concurrent requests share
+// a message. Method: a link that records what it is given, on a manual clock.
 
 import { expect, test } from "vitest";
-import { Steps } from "../../stores/zookeeper/steps.ts";
+import { Batch } from "../../stores/zookeeper/batch.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import { type Call, within } from "./call.ts";
 import { JuteReader, JuteWriter } from "./jute.ts";
@@ -12,7 +12,7 @@ import { ConnectionLostError, type Reply } from "./wire.ts";
 
 const OK: Reply = { zxid: 1n, error: 0, body: new JuteReader(Buffer.alloc(0)) };
 
-/** Only what a call needs. */
+/** The part of a link that a call needs. */
 class FakeLink {
   readonly place = "nowhere";
   readonly sent: string[] = [];
@@ -44,7 +44,7 @@ function setUp(): { clock: ManualClock; fake: FakeLink; link: Link } {
 
 const codeOf = (error: { applied?: string }): string | undefined => error.applied;
 
-test("nothing is sent any more for a request that ended before its connection was there", async () => {
+test("a request whose limit passes before it is connected is never sent", async () => {
   const { clock, fake, link } = setUp();
   let connect: () => void = () => undefined;
   fake.isConnected = false;
@@ -59,7 +59,7 @@ test("nothing is sent any more for a request that ended before its connection wa
   expect(fake.sent).toEqual([]);
 });
 
-test("what was sent in time goes on behind the limit, and is told as unknown", async () => {
+test("a request that was sent in time continues after its limit, and its outcome is unknown", async () => {
   const { clock, fake, link } = setUp();
   let arrive: (reply: Reply) => void = () => undefined;
   fake.reply = () =>
@@ -78,11 +78,11 @@ test("what was sent in time goes on behind the limit, and is told as unknown", a
   expect(fake.sent).toHaveLength(2);
 });
 
-test("steps of one moment share a message; one that has ended before it leaves is not in it", async () => {
+test("concurrent steps share a message, without those whose limit has passed", async () => {
   const { clock, fake, link } = setUp();
-  // An event loop so busy that the turn ends after the limit.
+  // The event loop is so busy that the turn ends after the limit.
   clock.soon = (callback) => void clock.setTimer(callback, 5);
-  const steps = new Steps(clock);
+  const batch = new Batch(clock);
   const parts = (name: string): readonly [Message] => [remove(`/${name}`)];
   // The answer to two removals, as the server writes it.
   const answer = new JuteWriter();
@@ -91,7 +91,7 @@ test("steps of one moment share a message; one that has ended before it leaves i
   fake.reply = async () => ({ ...OK, body: new JuteReader(Buffer.from(body)) });
   const take = (name: string, limitMs: number): Promise<unknown> =>
     within(clock, link, limitMs, (call) =>
-      steps.take({ call, parent: `/p ${name}`, parts: parts(name) }),
+      batch.take({ call, key: `/p ${name}`, parts: parts(name) }),
     ).catch(codeOf);
   const outcomes = [take("alone", 100), take("two", 100), take("late", 1), take("four", 100)];
   await clock.advance(10);
@@ -106,9 +106,9 @@ test("steps of one moment share a message; one that has ended before it leaves i
   expect(fake.sent.join()).not.toMatch(/late/);
 });
 
-test("steps whose shared message was lost are unknown, and none of them is sent again", async () => {
+test("if a shared message is lost, the outcome of each step is unknown, and none is sent again", async () => {
   const { clock, fake, link } = setUp();
-  const steps = new Steps(clock);
+  const batch = new Batch(clock);
   let lose: (error: Error) => void = () => undefined;
   const lost = new Promise<never>((_, reject) => {
     lose = reject;
@@ -116,7 +116,7 @@ test("steps whose shared message was lost are unknown, and none of them is sent 
   fake.reply = () => (fake.sent.length === 1 ? Promise.resolve(OK) : lost);
   const outcomes = ["one", "two", "three"].map((name) =>
     within(clock, link, 100, (call) =>
-      steps.take({ call, parent: `/p ${name}`, parts: [remove(`/${name}`)] }),
+      batch.take({ call, key: `/p ${name}`, parts: [remove(`/${name}`)] }),
     ).catch(codeOf),
   );
   await clock.advance(1);

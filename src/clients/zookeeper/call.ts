@@ -1,18 +1,17 @@
-// One request of a caller: one or several messages over a link, within one limit. Ends in an answer, or in an error that
-// says whether something may have been done.
+// One request of a caller: one or several messages over a link, within one time limit. It ends with
+// an answer, or with an error that says whether anything may have been applied.
 
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits } from "../../async/limits.ts";
 import { isTenureError } from "../../core/errors.ts";
-import { lateError, lostError } from "./failures.ts";
+import { lateError, lostError, refusalOf } from "./failures.ts";
 import { ProtocolError } from "./jute.ts";
 import type { Link, Mark } from "./link.ts";
-import type { Message } from "./messages.ts";
+import { type Message, type MultiAnswer, multi, readMulti } from "./messages.ts";
 import { ConnectionLostError, type Reply } from "./wire.ts";
 
 export class Call {
   readonly #link: Link;
-  /** When something was last sent. */
   #lastSent: Mark | undefined;
   #isOver = false;
 
@@ -32,17 +31,31 @@ export class Call {
     return this.#link.isConnected;
   }
 
-  /** Nobody waits for it any more. */
+  /** Its time limit has passed. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
+  /** Sends a message. Throws unless the server accepts it or answers with one of these errors. */
+  async ask(message: Message, ...expected: readonly number[]): Promise<Reply> {
+    const reply = await this.send(message);
+    if (reply.error !== 0 && !expected.includes(reply.error)) throw this.refusal(reply.error);
+    return reply;
+  }
+
+  /** Sends several changes that are applied together or not at all. */
+  async askAll(parts: readonly Message[], others?: readonly Call[]): Promise<MultiAnswer> {
+    const reply = await this.send(multi(parts), others);
+    if (reply.error === 0) return readMulti(reply.body);
+    return { error: reply.error, failedAt: -1, parts: [] };
+  }
+
   /**
-   * What is sent without waiting in between travels together and is answered in this order. `others`: the calls that the
-   * message belongs to as well.
+   * Sends a message. Messages that are sent without waiting in between travel together and are
+   * answered in order. `others`: further calls that the message belongs to.
    */
   send(message: Message, others: readonly Call[] = []): Promise<Reply> {
-    // Its caller was told that nothing was sent, and that must stay true.
+    // The caller has learned that nothing was sent, and that must stay true.
     if (this.#isOver && !this.wasSent) return Promise.reject(overError());
     if (!this.#link.isConnected)
       return this.#link.connected().then(() => this.send(message, others));
@@ -52,20 +65,24 @@ export class Call {
     return this.#link.send(message);
   }
 
-  /** See Link: whatever is sent next is a proof that the session lives from now on. */
+  /** Makes the next message a proof that the session lives from now on. See link.ts. */
   async resetExpiry(): Promise<void> {
     if (!this.#link.isConnected) await this.#link.connected();
-    // It may have to wait for the server: a silent one must be noticed here too.
+    // This may have to wait for the server, so a connection that does not respond counts here too.
     this.#lastSent = this.#link.mark();
     await this.#link.resetExpiry();
   }
 
-  /** For work that tries again: nobody waits for it any more once the time is up. */
+  /** For loops: ends them once the time limit has passed. */
   throwIfOver(): void {
     if (this.#isOver) throw overError();
   }
 
-  /** To be called when time is up. */
+  /** The error for an answer that the caller cannot handle. */
+  refusal(error: number): Error {
+    return refusalOf(error, this.place);
+  }
+
   giveUp(limitMs: number): Error {
     this.#isOver = true;
     if (this.#lastSent !== undefined) this.#link.dropSilent(this.#lastSent);
@@ -73,7 +90,7 @@ export class Call {
   }
 }
 
-/** Runs `work` within the limit. It goes on behind the limit, so that what it learns late is not lost. */
+/** Runs `work` within the limit. It continues after that, so that a late answer is not lost. */
 export function within<T>(
   clock: Clock,
   link: Link,
@@ -90,21 +107,19 @@ export function within<T>(
       },
       (error: Error) => {
         limit.end();
-        reject(translated(error, call));
+        reject(translate(error, call));
       },
     );
   });
 }
 
 function overError(): Error {
-  return new Error("the time for this request is over");
+  return new Error("the time limit of this request has passed");
 }
 
-function translated(error: Error, call: Call): Error {
-  if (error instanceof ConnectionLostError || error instanceof ProtocolError)
-    return lostError(call.place, error);
-  // Once something was sent, a failure to connect again does not make it undone.
-  if (isTenureError(error, "STORE_UNAVAILABLE") && call.wasSent)
-    return lostError(call.place, error);
-  return error;
+function translate(error: Error, call: Call): Error {
+  const isLost = error instanceof ConnectionLostError || error instanceof ProtocolError;
+  // A message that was sent may have been applied, also if the next connection fails.
+  const mayBeApplied = isTenureError(error, "STORE_UNAVAILABLE") && call.wasSent;
+  return isLost || mayBeApplied ? lostError(call.place, error) : error;
 }

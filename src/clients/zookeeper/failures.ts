@@ -1,5 +1,5 @@
-// What goes wrong at ZooKeeper, in our words: what it means for the request, and what the user can do about it. No message
-// repeats a password.
+// The errors of ZooKeeper and of its connections: what each means for the request, and what the
+// user can do. No message contains a password.
 
 import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
@@ -9,21 +9,21 @@ import { ProtocolError } from "./jute.ts";
 import { ERROR } from "./messages.ts";
 import { ConnectionLostError } from "./wire.ts";
 
-/** The server says that this session is over. It will not come back. */
+/** The session has expired or was ended, which is final. */
 export class SessionOverError extends Error {}
 
 const LASTING: Readonly<Record<number, string>> = {
-  [ERROR.noAuth]: `does not allow this. The nodes belong to someone else: name their user and password in the URL (zookeeper://user:password@host), or change their ACL; ${DOCS}/stores/zookeeper.md has what is needed`,
+  [ERROR.noAuth]: `does not allow this. The nodes belong to another user: name that user and its password in the URL (zookeeper://user:password@host), or change the ACL; ${DOCS}/stores/zookeeper.md lists the permissions`,
   [ERROR.authFailed]:
-    "refuses the user and password of the URL: its digest scheme is off, or demands another user",
-  [ERROR.saslRequired]: "demands SASL, which Tenure does not speak. Allow digest",
+    "rejects the user and password of the URL: its digest scheme is disabled, or it requires another user",
+  [ERROR.saslRequired]: "requires SASL, which Tenure does not support. Allow digest",
   [ERROR.noNode]:
-    "lacks a node that was there when Tenure connected: somebody has deleted it. Connect again, which creates it",
+    "lacks a node that existed when Tenure connected: it was deleted. Connect again, which creates it",
   [ERROR.unimplemented]:
-    "does not know a request that Tenure needs: it is too old. Tenure needs ZooKeeper 3.6 or later",
+    "does not support a request that Tenure needs: it is too old. Use ZooKeeper 3.6 or later",
 };
 
-/** An answer that nobody foresaw. `place` is the address, without a password. */
+/** For an answer that the caller cannot handle. `place` is the address, without a password. */
 export function refusalOf(error: number, place: string): TenureError {
   const lasting = LASTING[error];
   return lasting === undefined
@@ -50,7 +50,7 @@ export function lostError(place: string, error: Error): StoreUnavailableError {
   );
 }
 
-/** Why no server of the list could be connected to; `causes` in the order of the list. */
+/** Why none of the servers can be used. `errors` are in the order of the list. */
 export function connectError(place: string, errors: readonly Error[]): TenureError {
   const causes = errors.map(redacted);
   const cause = causes[0] ?? new Error("no host");
@@ -58,7 +58,7 @@ export function connectError(place: string, errors: readonly Error[]): TenureErr
   const isForeign = causes.some((each) => rootOf(each) instanceof ProtocolError);
   if (isForeign) {
     return new StoreUnusableError(
-      `What answers at ${place} is not ZooKeeper (${said}). Check the port: clients use 2181 by default.`,
+      `The server at ${place} is not ZooKeeper (${said}). Check the port: clients use 2181 by default.`,
       { cause },
     );
   }
@@ -71,7 +71,7 @@ export function connectError(place: string, errors: readonly Error[]): TenureErr
   }
   const hint = reachHint(
     code,
-    "A server hangs up like this without a quorum, in read-only mode, when it expects TLS (option tls), or when its data are older than what this process has seen",
+    "A server closes the connection like this if it has no quorum, is read-only, expects TLS (option tls), or has older data than this process has seen",
   );
   return new StoreUnavailableError(`No connection to ZooKeeper at ${place} (${said}). ${hint}.`, {
     applied: "no",
@@ -79,7 +79,7 @@ export function connectError(place: string, errors: readonly Error[]): TenureErr
   });
 }
 
-/** Whether a server was there and ended the connection, rather than that nobody answered. */
+/** Whether a server has accepted the connection and then closed it. */
 export function isHangUp(error: Error): boolean {
   const { code } = rootOf(error) as { code?: unknown };
   return error instanceof ConnectionLostError && (code === undefined || code === "ECONNRESET");

@@ -1,6 +1,6 @@
-// Goal: whatever bytes a server sends, and whatever another program writes into a node, a connection ends or a record is
-// malformed, and nothing else happens (S8). Method: random bytes and damaged frames for every parser, and for a connection
-// over a stream that is held in memory.
+// Goal: any bytes from a server, and any data that another program writes to a node, at worst end a
+// connection or are reported as malformed (S8). Method: random bytes and damaged frames for every
+// parser, and for a connection over a stream in memory.
 import { Duplex } from "node:stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -9,11 +9,11 @@ import { StoreUnusableError } from "../../core/errors.ts";
 import { encodeRecord, UNREADABLE_HOLDER } from "../../core/record.ts";
 import { isToken } from "../../core/token.ts";
 import {
+  decodeNode,
   decodeNotices,
-  decodePlace,
+  encodeNode,
   encodeNotices,
-  encodePlace,
-  shownPlace,
+  shownNode,
 } from "../../stores/zookeeper/record.ts";
 import { JuteReader, JuteWriter, ProtocolError } from "./jute.ts";
 import {
@@ -25,7 +25,7 @@ import {
   readMulti,
   readStat,
 } from "./messages.ts";
-import { decodeName, placesOf } from "./names.ts";
+import { decodeName, queueNodesOf } from "./names.ts";
 import { ConnectionLostError, Wire } from "./wire.ts";
 
 const long = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
@@ -99,14 +99,16 @@ describe("bodies", () => {
     );
   });
 
-  test("S8: any names of nodes are places, resources of ours, or left out", () => {
+  test("S8: any name of a node is that of a queue node, that of a resource, or ignored", () => {
     const valid = fc.constantFrom(
       "00000000000000ab-.1_0000000007",
       "00000000000000ab-%21x_-000000012",
+      "00000000000000ab-.1@2.0badcafe.7_0000000012",
     );
     fc.assert(
       fc.property(fc.array(hostileText(valid), { maxLength: 6 }), (names) => {
-        for (const { sequence } of placesOf(names)) expect(sequence).not.toBeNaN();
+        for (const { rank, arrival } of queueNodesOf(names))
+          expect([rank, arrival].every(Number.isSafeInteger)).toBe(true);
         for (const name of names) {
           const resource = decodeName(name);
           if (resource !== undefined) expect(typeof resource).toBe("string");
@@ -120,29 +122,29 @@ describe("bodies", () => {
 describe("records", () => {
   const who = { holderId: "host/1", sessionId: "s", attempt: "s.1" };
 
-  test("a place comes back as it was written", () => {
+  test("a queue node is decoded as it was encoded", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2 ** 31 - 1 }), fc.jsonValue(), (timeoutMs, value) => {
-        const place = decodePlace(encodePlace(timeoutMs, encodeRecord({ ...who, value })));
+        const place = decodeNode(encodeNode(timeoutMs, encodeRecord({ ...who, value })));
         expect(place).toMatchObject({ timeoutMs, record: who });
       }),
       { numRuns: 300 },
     );
   });
 
-  test("S8: any data of a node is a place or unusable, and its time is a number of milliseconds", () => {
+  test("S8: any data of a node is a record or unusable, and its time is a number of milliseconds", () => {
     const valid = fc
       .jsonValue({ maxDepth: 2 })
-      .map((value) => encodePlace(9_000, encodeRecord({ ...who, value })));
+      .map((value) => encodeNode(9_000, encodeRecord({ ...who, value })));
     fc.assert(
       fc.property(hostileText(valid), (data) => {
         try {
-          const { timeoutMs } = decodePlace(data);
+          const { timeoutMs } = decodeNode(data);
           expect(Number.isSafeInteger(timeoutMs) && timeoutMs > 0).toBe(true);
         } catch (error) {
           expect(error).toBeInstanceOf(StoreUnusableError);
         }
-        expect(typeof shownPlace(data).record.holderId).toBe("string");
+        expect(typeof shownNode(data).record.holderId).toBe("string");
       }),
       { numRuns: 1_000 },
     );
@@ -150,18 +152,28 @@ describe("records", () => {
 
   test.each(["Infinity", "1e308", "0x10", "-1", "0", "NaN", ""])("S8: %j is not a time", (time) => {
     const data = `${time} ${encodeRecord(who)}`;
-    expect(() => decodePlace(data)).toThrow(StoreUnusableError);
-    expect(shownPlace(data).record.holderId).toBe(UNREADABLE_HOLDER);
+    expect(() => decodeNode(data)).toThrow(StoreUnusableError);
+    expect(shownNode(data).record.holderId).toBe(UNREADABLE_HOLDER);
   });
 
-  test("S8: any data of the notices' node are notices or nothing", () => {
+  test("S8: any data of the notices node are notices or ignored", () => {
     const valid = fc
       .array(fc.tuple(text, fc.bigInt({ min: 1n, max: 2n ** 127n - 1n })), { maxLength: 4 })
-      .map((list) => encodeNotices(list.map(([resource, token]) => ({ resource, token }))));
+      .map((list) =>
+        encodeNotices(
+          list.map(([resource, token]) => ({
+            kind: "wanted",
+            session: "s",
+            ref: { resource, token },
+          })),
+        ),
+      );
     fc.assert(
       fc.property(hostileText(valid), (data) => {
-        for (const { resource, token } of decodeNotices(data))
-          expect([typeof resource, isToken(token)]).toEqual(["string", true]);
+        for (const { kind, ref } of decodeNotices(data)) {
+          expect(["lost", "wanted"]).toContain(kind);
+          expect([typeof ref.resource, isToken(ref.token)]).toEqual(["string", true]);
+        }
       }),
       { numRuns: 1_000 },
     );
@@ -169,7 +181,7 @@ describe("records", () => {
 });
 
 describe("a connection", () => {
-  /** What is pushed arrives; what is written is forgotten. */
+  /** Receives what is pushed, and ignores what is written. */
   function connection(): { readonly wire: Wire; readonly stream: Duplex } {
     const stream = new Duplex({
       read: () => undefined,
@@ -222,7 +234,7 @@ describe("a connection", () => {
     );
   });
 
-  test("S8: a frame of an absurd length is rejected when its first bytes are there", async () => {
+  test("S8: a frame of an absurd length is rejected when its first bytes arrive", async () => {
     const { wire, stream } = connection();
     const shaken = wire.shakeHands(hello);
     stream.push(Buffer.from([0x7f, 0xff, 0xff, 0xff]));

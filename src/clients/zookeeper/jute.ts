@@ -1,14 +1,14 @@
-// Jute, the encoding of ZooKeeper's protocol: big-endian integers, texts and buffers with their length before them. What
-// is read came from outside: every length is checked before it is believed.
+// Jute, the encoding of ZooKeeper's protocol: big-endian integers, and texts and buffers that are
+// preceded by their length. Input is untrusted, so every length is checked before it is used.
 
-/** What arrived is not what ZooKeeper would send. */
+/** The received bytes are not a message of ZooKeeper. */
 export class ProtocolError extends Error {}
 
 export class JuteWriter {
   #bytes: Buffer;
   #end: number;
 
-  /** The first four bytes are left for the length of the frame. */
+  /** The first four bytes are reserved for the length of the frame. */
   constructor(sizeHint = 256) {
     this.#bytes = Buffer.allocUnsafe(sizeHint);
     this.#end = 4;
@@ -52,7 +52,7 @@ export class JuteWriter {
     return this;
   }
 
-  /** The frame: its length, then everything that was written. */
+  /** The frame: the length, then everything that was written. */
   frame(): Buffer {
     this.#bytes.writeInt32BE(this.#end - 4, 0);
     return this.#bytes.subarray(0, this.#end);
@@ -87,7 +87,7 @@ export class JuteReader {
     return this.#bytes.readBigInt64BE(this.#skip(8));
   }
 
-  /** Leaves out so many bytes. */
+  /** Skips this many bytes. */
   pass(length: number): void {
     this.#skip(length);
   }
@@ -106,12 +106,12 @@ export class JuteReader {
 
   texts(): string[] {
     const count = this.int();
-    // Each text takes four bytes at least: a larger count is a lie that must not cost memory.
+    // Each text takes at least four bytes. A larger count must not allocate memory.
     if (count > this.left / 4) throw new ProtocolError(`a list of ${count} in ${this.left} bytes`);
     return Array.from({ length: Math.max(count, 0) }, () => this.text());
   }
 
-  /** A length of -1 stands for "none" and is as good as empty. */
+  /** A length of -1 means that there is no value, which is read as an empty one. */
   #sized(): Buffer {
     const length = Math.max(this.int(), 0);
     const start = this.#skip(length);
@@ -126,35 +126,37 @@ export class JuteReader {
   }
 }
 
-/** A listing of a hundred thousand long names is below this; a port of another kind is mostly above. */
+/**
+ * A listing of a hundred thousand long names is smaller. The first bytes of another protocol are
+ * usually a larger number.
+ */
 const FRAME_MAX_BYTES = 64 << 20;
 
-/** Cuts what arrives, in pieces of any size, into frames. */
+/** Splits received chunks of any size into frames. */
 export class FrameReader {
-  #waiting: Buffer = Buffer.alloc(0);
   #pieces: Buffer[] = [];
   #size = 0;
 
-  /** All frames that are complete now. */
+  /** Returns the frames that are complete now. */
   *take(chunk: Buffer): Generator<Buffer> {
     this.#pieces.push(chunk);
     this.#size += chunk.length;
-    // A large frame comes in many pieces: they are put together once, not at every piece.
+    // A large frame comes in many pieces. They are joined once, not with every piece.
     if (this.#size < this.#wanted()) return;
-    this.#waiting = this.#pieces.length === 1 ? chunk : Buffer.concat(this.#pieces);
+    const bytes = this.#pieces.length === 1 ? chunk : Buffer.concat(this.#pieces);
     let at = 0;
-    while (this.#waiting.length - at >= 4) {
-      const length = frameLength(this.#waiting, at);
-      if (this.#waiting.length - at < 4 + length) break;
-      yield this.#waiting.subarray(at + 4, at + 4 + length);
+    while (bytes.length - at >= 4) {
+      const length = frameLength(bytes, at);
+      if (bytes.length - at < 4 + length) break;
+      yield bytes.subarray(at + 4, at + 4 + length);
       at += 4 + length;
     }
-    const rest = this.#waiting.subarray(at);
+    const rest = bytes.subarray(at);
     this.#pieces = rest.length === 0 ? [] : [rest];
     this.#size = rest.length;
   }
 
-  /** How many bytes there must be before it is worth looking. */
+  /** How many bytes the first frame needs, as far as that is known. */
   #wanted(): number {
     const first = this.#pieces[0];
     return first === undefined || first.length < 4 ? 4 : 4 + frameLength(first, 0);

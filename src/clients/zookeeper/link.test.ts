@@ -1,5 +1,5 @@
-// Goal: what a server of an ensemble does for reasons of its own makes no request fail: one that is a moment behind its
-// neighbours hangs up, and one that hears late of an old connection takes the session there. Method: an ensemble on virtual time.
+// Goal: no request fails because a server that has not caught up closes the connection, or because
+// an old connection arrives late and takes the session over. Method: an ensemble on virtual time.
 import { setImmediate as soon } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { Connection } from "../../../sim/models/zookeeper/connection.ts";
@@ -17,7 +17,7 @@ const LIMIT_MS = 400;
 const TTL_MS = 5_000;
 const session = { sessionId: "a", limitMs: LIMIT_MS };
 
-/** A store behind whose one address stand two servers, while time runs on by itself. */
+/** A store whose single address stands for two servers, while time passes by itself. */
 async function withEnsemble(
   usualMs: number,
   work: (store: Store, members: readonly Member[], now: () => number) => Promise<void>,
@@ -46,7 +46,7 @@ async function takeAndRelease(store: Store, attempt: string, resource = "r"): Pr
   await store.release({ ...session, resource, token: granted.token });
 }
 
-test("L3: a renewal by way of a server that has not heard of the last write yet", () =>
+test("L3: a renewal succeeds through a server that has not applied the last write yet", () =>
   withEnsemble(8, async (store) => {
     const failed: unknown[] = [];
     for (let count = 0; count < RENEWALS; count += 1) {
@@ -57,12 +57,12 @@ test("L3: a renewal by way of a server that has not heard of the last write yet"
     expect(failed).toEqual([]);
   }));
 
-test("a request over a connection that the session was taken from by one that came late", () =>
+test("a request succeeds although an old connection has taken the session over", () =>
   withEnsemble(2, async (store, members, now) => {
     const known = members.flatMap(({ sessions }) => [...sessions.all()]);
     const sessionId = BigInt(known.find(({ timeoutMs }) => timeoutMs === TTL_MS)?.id ?? 0);
     const late = { lastZxid: 0n, timeoutMs: TTL_MS, sessionId, password: Buffer.alloc(16) };
-    /** What the store said that it had seen, when it asked for its session again. */
+    /** What the store has seen, as it stated when it continued its session. */
     const said: number[] = [];
     for (const member of members) {
       const receive = member.receive.bind(member);
@@ -71,7 +71,7 @@ test("a request over a connection that the session was taken from by one that ca
         receive(connection, bytes);
       };
     }
-    // At each of them in turn, several times: mostly it is not the server that the store is connected to.
+    // At each server in turn, several times, because the store may be connected to the same one.
     for (const [index, member] of [...members, ...members, ...members].entries()) {
       const seen = Math.max(...members.map(({ tree }) => tree.lastZxid));
       const old = new Connection(nothing, nothing);
@@ -79,10 +79,10 @@ test("a request over a connection that the session was taken from by one that ca
       member.receive(old, connectFrame(late));
       for (const until = now() + 50; now() < until; ) await soon();
       said.length = 0;
-      // Two at a time: when the first is refused, the other is still under way.
+      // Two at a time: when the first is rejected, the other one is still in flight.
       const resources = ["r", "s"];
       await Promise.all(resources.map((each) => takeAndRelease(store, `a.${index}${each}`, each)));
-      // Nobody else writes here: it has seen all that was written, and no server behind that will do.
+      // Only this store writes, so it has seen everything, and no server with older data may serve it.
       expect(said.filter((lastZxid) => lastZxid < seen)).toEqual([]);
     }
   }));

@@ -1,45 +1,54 @@
-// A ZooKeeper session over one connection after another. A connection is made when something is to be sent, so that the
-// session is kept alive only by what its holder asks for; where it breaks, whatever was under way has failed, and the next
-// request tries every host of the list once.
+// A ZooKeeper session over one connection after another. A connection is opened when a message has
+// to be sent, so only the requests of its holder keep a session alive. If it breaks, the requests
+// in flight fail, and the next request tries every host of the list once.
 //
-// What a renewal proves depends on where it goes (ADR 012). The clock that ends a session runs at the leader. A request
-// resets it there only over a connection to the leader itself (or to a server without an ensemble); over a follower it does
-// not. But when a session moves to a new connection, every server asks the leader, who resets the clock. So resetExpiry()
-// moves the session where its connection is not to the leader.
+// What a renewal proves depends on the server that it goes through (ADR 012). The clock that ends a
+// session runs at the leader. A request resets it only over a connection to the leader, or to a
+// standalone server. But when a session moves to a new connection, every server asks the leader,
+// which resets the clock. So resetExpiry() moves a session that is not connected to the leader.
 
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../async/clock.ts";
+import { pause } from "../../async/waits.ts";
 import { StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
 import { connectError, isHangUp, refusalOf, SessionOverError } from "./failures.ts";
-import { addressOf, dialWithin, type Host, placeOf, type ZooKeeperDial } from "./hosts.ts";
-import { findLeader, type Probe, resetsExpiry } from "./leader.ts";
+import {
+  type Attempt,
+  addressOf,
+  dialWithin,
+  findLeader,
+  type Host,
+  placeOf,
+  resetsExpiry,
+  type ZooKeeperDial,
+} from "./hosts.ts";
 import { closeSession, digestAuth, ERROR, type Message, type WatchEvent, XID } from "./messages.ts";
 import { ConnectionLostError, type Reply, Wire } from "./wire.ts";
 
 export interface LinkSettings {
   readonly hosts: readonly Host[];
   readonly dial: ZooKeeperDial;
-  /** "user:password" of the digest scheme. */
+  /** "user:password" for the digest scheme. */
   readonly auth: string | undefined;
-  /** For all hosts of the list together. */
+  /** The limit for all hosts together. */
   readonly connectMs: number;
-  /** Go to the leader where it can be found. */
+  /** Connect to the leader if it can be found. */
   readonly prefersLeader: boolean;
 }
 
 /** A moment in the life of a connection. */
 export interface Mark {
   readonly wire: Wire | undefined;
-  readonly heard: number;
+  readonly received: number;
 }
 
 const NEW_SESSION = Buffer.alloc(16);
-/** A host that is down must not use up the time of those that are not. */
+/** A host that is down must not use up the time of the others. */
 const HOST_MIN_MS = 250;
 const IDLE_MAX_MS = 1_000;
 /**
- * A server whose data are older than what this session has seen hangs up in the handshake. It has caught up a moment later, or
- * its neighbour behind the same address answers; without another try, every move of the session could fail for it.
+ * A server that has not applied everything this session has seen closes the connection. It catches
+ * up in a moment, or its neighbour at the same address answers.
  */
 const CATCH_UP_MS: readonly number[] = [5, 20];
 const MOVED = "the session has moved to another connection";
@@ -57,16 +66,19 @@ export class Link {
   #connecting: Promise<Wire> | undefined;
   /** Requests wait while the session moves. */
   #moving: Promise<unknown> | undefined;
-  /** When the present connection asked for the session. */
-  #askedAt = 0;
+  /** Settles when the former connection has ended. */
+  #leaving: Promise<void> | undefined;
+  /** When the current connection requested the session. */
+  #requestedAt = 0;
   #over: Error | undefined;
-  /** Aborts when the link is over: whatever is being dialled ends with it. */
+  /** Aborts when the link is over, and ends the connections that are being opened. */
   readonly #ending = new AbortController();
-  /** Which host of the list is asked first. */
+  /** The index of the host that is tried first. */
   #first = 0;
+  /** Whether requests over the current connection reset the clock of the session. */
   #isDirect: Promise<boolean> = Promise.resolve(false);
   onEvent: (event: WatchEvent) => void = () => undefined;
-  /** A connection ended: watches are gone with it. */
+  /** A connection has ended, and its watches with it. */
   onLost: () => void = () => undefined;
 
   constructor(settings: LinkSettings, clock: Clock, timeoutMs: number) {
@@ -80,7 +92,7 @@ export class Link {
     return this.#sessionId;
   }
 
-  /** What the server granted; before that, what is asked for. */
+  /** The timeout that the server granted; before that, the requested one. */
   get timeoutMs(): number {
     return this.#timeoutMs;
   }
@@ -93,7 +105,10 @@ export class Link {
     return this.#over !== undefined;
   }
 
-  /** Fails with ConnectionLostError when the answer is unknown, with SessionOverError when the session has ended. */
+  /**
+   * Rejects with ConnectionLostError if the outcome is unknown, with SessionOverError if the
+   * session has ended.
+   */
   async send(message: Message): Promise<Reply> {
     for (let tries = 1; ; tries += 1) {
       while (this.#moving !== undefined) await this.#moving;
@@ -105,12 +120,12 @@ export class Link {
       }
       if (reply.error !== ERROR.sessionMoved) return reply;
       this.#leave(wire);
-      // It was refused, and so not carried out: a new connection has the session again, and the next try its answer.
+      // The request was rejected, so it was not applied and can be sent over a new connection.
       if (tries === MOVED_TRIES) throw new ConnectionLostError(MOVED);
     }
   }
 
-  /** The connection; made first where there is none. */
+  /** The connection. Opens one if there is none. */
   connected(): Promise<Wire> {
     const wire = this.#live();
     if (wire !== undefined) return Promise.resolve(wire);
@@ -122,14 +137,14 @@ export class Link {
   }
 
   /**
-   * Makes sure that the clock that ends the session is reset, not before this call, by what is done here or by any
-   * request that is sent next.
+   * Makes sure that the clock that ends the session is reset after the beginning of this call:
+   * either here, or by the next request.
    */
   async resetExpiry(): Promise<void> {
     const since = this.#clock.now();
     await this.connected();
-    // A move that someone else has begun may have asked the leader a moment too early: then another one is due.
-    while (this.#askedAt < since && !(await this.#isDirect)) {
+    // A move that was already under way may have asked the leader too early.
+    while (this.#requestedAt < since && !(await this.#isDirect)) {
       this.#moving ??= this.#move().finally(() => {
         this.#moving = undefined;
       });
@@ -137,11 +152,11 @@ export class Link {
     }
   }
 
-  /** Takes the session to a new connection: by that the leader resets its clock, whichever server is asked. */
+  /** Moves the session to a new connection, which makes the leader reset its clock. */
   async #move(): Promise<void> {
     const before = this.#live();
-    // What is under way would be lost with the connection; but a connection that has gone silent is lost anyway.
-    await before?.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
+    // Requests in flight would be lost with the connection, unless it is dead already.
+    if (before !== undefined) await this.#untilIdle(before);
     if (before !== undefined && before === this.#wire) {
       this.#wire = undefined;
       before.end(new Error("the session moves to a new connection"));
@@ -151,33 +166,37 @@ export class Link {
   }
 
   /**
-   * Another connection has the session, one that was given up long ago perhaps and came late, and whatever goes over this one
-   * is refused. What is under way is to hear so.
+   * The session belongs to another connection, perhaps one that was given up and arrived late. The
+   * server rejects everything on this one. Requests in flight get that answer before the next
+   * connection is opened, because its server may close this one.
    */
   #leave(wire: Wire): void {
     if (this.#wire !== wire) return;
     this.#wire = undefined;
     this.#learnFrom(wire);
     this.onLost();
-    void wire.idle(this.#clock, IDLE_MAX_MS).then(() => wire.end(new Error(MOVED)));
+    this.#leaving = this.#untilIdle(wire).then(() => wire.end(new Error(MOVED)));
   }
 
-  /** A server that knows less than this is no good for what comes next. */
+  #untilIdle(wire: Wire): Promise<void> {
+    return wire.idle(this.#clock, Math.min(IDLE_MAX_MS, this.#timeoutMs / 10));
+  }
+
+  /** The next server must have applied what this one has. */
   #learnFrom(wire: Wire): void {
     if (wire.lastZxid > this.#lastZxid) this.#lastZxid = wire.lastZxid;
   }
 
-  /** To be compared later: has anything been heard since? */
   mark(): Mark {
-    return { wire: this.#wire, heard: this.#wire?.heard ?? 0 };
+    return { wire: this.#wire, received: this.#wire?.received ?? 0 };
   }
 
-  /** Gives up a connection on which nothing was heard since the mark, long before TCP would. */
-  dropSilent({ wire, heard }: Mark): void {
-    if (wire?.heard === heard) wire.end(new Error("nothing was heard in time"));
+  /** Ends a connection on which nothing was received since the mark, long before TCP would. */
+  dropSilent({ wire, received }: Mark): void {
+    if (wire?.received === received) wire.end(new Error("the server did not respond in time"));
   }
 
-  /** Ends the connection, and with `andSession` tells the server that the session is over too. */
+  /** Ends the connection. `andSession`: also ends the session at the server. */
   close(reason: Error, andSession: boolean): void {
     this.#wire?.close(andSession ? closeSession : undefined);
     this.#finish(reason);
@@ -196,13 +215,11 @@ export class Link {
   }
 
   async #connect(): Promise<Wire> {
+    await this.#leaving;
     let made = await this.#tryEach();
     for (const pauseMs of CATCH_UP_MS) {
       if (made instanceof Wire || this.#lastZxid === 0n || !made.every(isHangUp)) break;
-      await new Promise<void>((resolve) => {
-        this.#clock.setTimer(resolve, pauseMs, { keepAlive: true });
-      });
-      if (this.#over !== undefined) throw this.#over;
+      await pause(this.#clock, pauseMs, this.#ending.signal);
       made = await this.#tryEach();
     }
     if (made instanceof Wire) return made;
@@ -210,20 +227,19 @@ export class Link {
     throw connectError(this.place, made);
   }
 
-  /** Every host of the list once; what each said where none would do. */
+  /** Tries every host once. Returns the errors if none can be used. */
   async #tryEach(): Promise<Wire | Error[]> {
-    const { hosts, connectMs } = this.#settings;
-    // Not so long that the session would be over before the next one is tried.
+    const { hosts, connectMs, prefersLeader } = this.#settings;
+    // The session must not expire before the next host is tried.
     const shareMs = Math.min(connectMs / hosts.length, this.#timeoutMs / 2);
-    const limitMs = Math.max(HOST_MIN_MS, shareMs);
     const causes: Error[] = [];
-    if (this.#settings.prefersLeader)
-      this.#first = (await findLeader(hosts, this.#probe())) ?? this.#first;
+    if (prefersLeader) this.#first = (await findLeader(hosts, this.#probe())) ?? this.#first;
     for (let tried = 0; tried < hosts.length; tried += 1) {
       const index = (this.#first + tried) % hosts.length;
       const host = hosts[index] as Host;
       try {
-        const wire = await this.#connectTo(host, limitMs);
+        const attempt = this.#attempt(Math.max(HOST_MIN_MS, shareMs));
+        const wire = await dialWithin(host, attempt, (stream) => this.#begin(stream, host));
         this.#first = index;
         return wire;
       } catch (error) {
@@ -235,31 +251,18 @@ export class Link {
     return causes;
   }
 
-  #connectTo(host: Host, limitMs: number): Promise<Wire> {
-    const { dial } = this.#settings;
-    const begin = (stream: Duplex): Promise<Wire> => this.#begin(new Wire(stream), stream, host);
-    return dialWithin(
-      host,
-      { dial, clock: this.#clock, limitMs, signal: this.#ending.signal },
-      begin,
-    );
-  }
-
-  async #begin(wire: Wire, stream: Duplex, host: Host): Promise<Wire> {
-    const askedAt = this.#clock.now();
+  async #begin(stream: Duplex, host: Host): Promise<Wire> {
+    const wire = new Wire(stream);
+    const requestedAt = this.#clock.now();
     const answer = await wire.shakeHands({
       lastZxid: this.#lastZxid,
       timeoutMs: this.#timeoutMs,
       sessionId: this.#sessionId,
       password: this.#password,
     });
+    if (answer.timeoutMs <= 0) this.#finish(new SessionOverError("the session has expired"));
     if (this.#over !== undefined) {
       wire.end(this.#over);
-      throw this.#over;
-    }
-    if (answer.timeoutMs <= 0) {
-      wire.end(new Error("expired"));
-      this.#finish(new SessionOverError("the session has expired"));
       throw this.#over;
     }
     if (answer.readOnly) {
@@ -271,12 +274,13 @@ export class Link {
     this.#sessionId = answer.sessionId;
     this.#password = answer.password;
     this.#timeoutMs = answer.timeoutMs;
-    if (this.#settings.auth !== undefined) {
-      const { error } = await wire.send(digestAuth(this.#settings.auth), XID.auth);
+    const { auth, hosts } = this.#settings;
+    if (auth !== undefined) {
+      const { error } = await wire.send(digestAuth(auth), XID.auth);
       if (error !== 0) throw refusalOf(error, placeOf(host));
     }
     this.#wire = wire;
-    this.#askedAt = askedAt;
+    this.#requestedAt = requestedAt;
     wire.onEvent = (event) => this.onEvent(event);
     wire.onEnd = () => {
       this.#learnFrom(wire);
@@ -284,13 +288,19 @@ export class Link {
       this.#wire = undefined;
       this.onLost();
     };
-    const probe = { ...this.#probe(), address: addressOf(stream) };
-    this.#isDirect = resetsExpiry(wire, host, this.#settings.hosts, probe).catch(() => false);
+    this.#isDirect = resetsExpiry(wire, host, hosts, this.#probe(), addressOf(stream)).catch(
+      () => false,
+    );
     return wire;
   }
 
-  #probe(): Probe {
-    const limitMs = Math.min(HOST_MIN_MS, this.#timeoutMs / 10);
-    return { dial: this.#settings.dial, clock: this.#clock, limitMs, signal: this.#ending.signal };
+  #attempt(limitMs: number): Attempt {
+    const { dial } = this.#settings;
+    return { dial, clock: this.#clock, limitMs, signal: this.#ending.signal };
+  }
+
+  /** Checking which server leads must not delay the session. */
+  #probe(): Attempt {
+    return this.#attempt(Math.min(HOST_MIN_MS, this.#timeoutMs / 10));
   }
 }

@@ -1,5 +1,5 @@
-// The messages of ZooKeeper's protocol that Tenure needs, as functions from and to bytes. Numbers and layouts are those of
-// the server's own zookeeper.jute; nothing here knows of leases.
+// The messages of ZooKeeper's protocol that Tenure needs, as functions from and to bytes. Numbers
+// and layouts are those of the server's zookeeper.jute.
 
 import { type JuteReader, JuteWriter } from "./jute.ts";
 
@@ -19,7 +19,7 @@ export const OPCODE = {
   closeSession: -11,
 } as const;
 
-/** Requests have numbers above these. */
+/** The numbers of messages that are not ordinary requests, which count from 1. */
 export const XID = { event: -1, auth: -4 } as const;
 
 export const ERROR = {
@@ -44,20 +44,20 @@ export const CREATE = {
   container: 4,
 } as const;
 
-/** Of a node, as far as it is needed. */
+/** The state of a node, as far as Tenure needs it. */
 export interface Stat {
-  /** The transaction that created the node: larger than that of anything created before it. */
+  /** The transaction that created the node. Nodes that are created later have a larger one. */
   readonly czxid: bigint;
   /** The transaction that last wrote its data. */
   readonly mzxid: bigint;
-  /** When that was, in milliseconds since 1970 by the wall clock of the server that led then. */
+  /** The time of that write, in milliseconds since 1970 by the wall clock of the leader. */
   readonly mtimeMs: number;
-  /** How often its data were written since. */
+  /** How often its data was written since its creation. */
   readonly version: number;
   readonly childCount: number;
 }
 
-/** A request: its number and how its body is written. */
+/** A request: its opcode, and a function that writes its body. */
 export interface Message {
   readonly opcode: number;
   write(body: JuteWriter): void;
@@ -72,7 +72,7 @@ const ALL_PERMISSIONS = 31;
 const FAILED_PART = -1;
 const NOT_TRIED = -2;
 
-/** What a node holds: ours is text, a user's may be anything. */
+/** The data of a node: text for Tenure's own nodes, anything for those of a guard's user. */
 export type Data = string | Uint8Array;
 
 export interface NewNode {
@@ -97,19 +97,19 @@ export function remove(path: string, version = -1): Message {
   return { opcode: OPCODE.delete, write: (body) => body.text(path).int(version) };
 }
 
-export function exists(path: string, watch = false): Message {
-  return { opcode: OPCODE.exists, write: (body) => body.text(path).bool(watch) };
+export function exists(path: string): Message {
+  return { opcode: OPCODE.exists, write: (body) => body.text(path).bool(false) };
 }
 
-export function getData(path: string): Message {
-  return { opcode: OPCODE.getData, write: (body) => body.text(path).bool(false) };
+export function getData(path: string, watch = false): Message {
+  return { opcode: OPCODE.getData, write: (body) => body.text(path).bool(watch) };
 }
 
 export function setData(path: string, data: Data, version: number): Message {
   return { opcode: OPCODE.setData, write: (body) => body.text(path).data(data).int(version) };
 }
 
-/** Part of a multi: all of it fails unless the node's data have been written exactly so often; -1: unless it is there. */
+/** Part of a multi: it fails unless the node has this version. -1: unless the node exists. */
 export function check(path: string, version: number): Message {
   return { opcode: OPCODE.check, write: (body) => body.text(path).int(version) };
 }
@@ -131,13 +131,13 @@ export function digestAuth(userAndPassword: string): Message {
   };
 }
 
-/** Tells of everything below the path until the session ends or another connection is made. Needs 3.6. */
+/** Reports every change below the path until the connection ends. Needs ZooKeeper 3.6. */
 export function watchBelow(path: string): Message {
   const RECURSIVE = 1;
   return { opcode: OPCODE.addWatch, write: (body) => body.text(path).int(RECURSIVE) };
 }
 
-/** All of them or none, in one step. */
+/** Applies all parts, or none. */
 export function multi(parts: readonly Message[]): Message {
   return {
     opcode: OPCODE.multi,
@@ -165,7 +165,7 @@ export function connectFrame(request: ConnectRequest): Buffer {
 }
 
 export interface ConnectResponse {
-  /** 0: the session is over. */
+  /** 0: the session has expired. */
   readonly timeoutMs: number;
   readonly sessionId: bigint;
   readonly password: Buffer;
@@ -196,7 +196,7 @@ export function readStat(body: JuteReader): Stat {
   body.pass(LONG);
   const mtimeMs = Number(body.long());
   const version = body.int();
-  // The versions of children and ACL, the owner, the length of the data.
+  // The versions of the children and of the ACL, the owner, and the length of the data.
   body.pass(2 * INT + LONG + INT);
   const childCount = body.int();
   body.pass(LONG);
@@ -208,11 +208,11 @@ export function readDataAndStat(body: JuteReader): { readonly data: string; read
 }
 
 export interface MultiAnswer {
-  /** 0 when all of it was done; else nothing was, and this is why. */
+  /** 0 if all parts were applied. Otherwise none was, and this is the reason. */
   readonly error: number;
-  /** Which part it was, counted from 0; -1 when none failed. */
+  /** The index of the part that failed; -1 if none did. */
   readonly failedAt: number;
-  /** One for each part, in order; only creations and writes have something to say. */
+  /** One for each part, in order. Only creations and writes return something. */
   readonly parts: readonly { readonly path?: string; readonly stat?: Stat }[];
 }
 
@@ -227,7 +227,7 @@ export function readMulti(body: JuteReader): MultiAnswer {
     if (isEnd) break;
     if (opcode === FAILED_PART) {
       const reason = body.int();
-      // Parts before the one that failed say 0, those behind it only that they were not tried.
+      // Parts before the one that failed have 0. Those after it were not tried.
       if (error === 0 || error === NOT_TRIED) {
         error = reason;
         failedAt = reason === 0 ? -1 : index;
@@ -239,12 +239,17 @@ export function readMulti(body: JuteReader): MultiAnswer {
   return { error, failedAt, parts };
 }
 
+const NODE_DELETED = 2;
+
+/** A watched node has changed. */
 export interface WatchEvent {
   readonly path: string;
+  readonly isDeletion: boolean;
 }
 
 export function readEvent(body: JuteReader): WatchEvent {
+  const isDeletion = body.int() === NODE_DELETED;
+  // The state of the connection.
   body.int();
-  body.int();
-  return { path: body.text() };
+  return { path: body.text(), isDeletion };
 }

@@ -1,18 +1,18 @@
-// Where things are: the paths below the root, and what the name of a node tells. Resources and attempts may be any text;
-// as part of a path they are percent-encoded, which leaves ordinary names readable.
+// The paths of all nodes, and what the names of queue nodes mean. Resources and attempts may be any
+// text. In paths they are percent-encoded, which leaves ordinary names readable.
 
 export interface Names {
   readonly root: string;
   readonly leases: string;
   readonly sessions: string;
   readonly guards: string;
-  /** Where the guard keeps the highest token of a resource. */
+  /** The node in which the guard keeps the highest token of a resource. */
   highest(resource: string): string;
-  /** The node whose children compete for a resource. */
+  /** The node whose children are the queue of a resource. */
   parent(resource: string): string;
-  /** Written by every renewal, and by everyone who revokes a lease of the session. */
+  /** The node that every renewal of a session writes. */
   sessionNode(session: string): string;
-  /** Where those who revoke say what. */
+  /** The node to which other processes append notices for a session. */
   noticesNode(session: string): string;
 }
 
@@ -27,17 +27,17 @@ export function namesOf(root: string): Names {
     highest: (resource) => `${guards}/${encodeName(resource)}`,
     parent: (resource) => `${leases}/${encodeName(resource)}`,
     sessionNode: (session) => `${sessions}/${session}`,
-    noticesNode: (session) => `${sessions}/${session}-revoked`,
+    noticesNode: (session) => `${sessions}/${session}-notices`,
   };
 }
 
-/** Legal as a node's name: no slash, no control character, not "." or "..". */
+/** A legal name of a node: no slash, no control character, not "." or "..". */
 export function encodeName(text: string): string {
   const encoded = encodeURIComponent(text);
   return /^\.{1,2}$/.test(encoded) ? encoded.replaceAll(".", "%2E") : encoded;
 }
 
-/** Undefined for a name that encodeName() does not make: someone else's node. */
+/** Undefined for a name that encodeName() never returns: the node belongs to another program. */
 export function decodeName(name: string): string | undefined {
   try {
     const text = decodeURIComponent(name);
@@ -47,48 +47,74 @@ export function decodeName(name: string): string | undefined {
   }
 }
 
-/** A ZooKeeper session as its node and its places are named by it: 16 hexadecimal digits. */
+/** A ZooKeeper session in the names of its nodes: 16 hexadecimal digits. */
 export function sessionName(sessionId: bigint): string {
   return BigInt.asUintN(64, sessionId).toString(16).padStart(16, "0");
 }
 
 /**
- * The beginning of the names of one attempt's places; the server appends the number. An attempt's name mostly begins with
- * that of its Tenure session, which is left out: the end of a session is one transaction with the paths of all its places,
- * and the server limits how long it may be.
+ * The beginning of the names of one attempt's nodes. The end of a session is one transaction with
+ * the paths of all its nodes, and the server limits its size. Therefore the Tenure session, with
+ * which the name of an attempt usually begins, is left out.
  */
-export function placePrefix(session: string, sessionId: string, attempt: string): string {
+export function nodeBase(session: string, sessionId: string, attempt: string): string {
   const short = attempt.startsWith(`${sessionId}.`)
     ? attempt.slice(sessionId.length)
     : `!${attempt}`;
-  return `${session}-${encodeName(short)}_`;
-}
-
-/** One place in the queue for a resource. */
-export interface Place {
-  readonly name: string;
-  /** By the order of their coming; see order(). */
-  readonly sequence: number;
-  /** The session that it belongs to. */
-  readonly session: string;
-}
-
-/** The places among a node's children, first come first. Anything that is no place is left out. */
-export function placesOf(children: readonly string[]): Place[] {
-  const places = children.map(readPlace).filter((place) => place !== undefined);
-  return places.sort((one, other) => order(one.sequence, other.sequence));
-}
-
-function readPlace(name: string): Place | undefined {
-  const match = /^([0-9a-f]{16})-.*_(-?\d{10,})$/s.exec(name);
-  if (match === null) return undefined;
-  return { name, session: match[1] ?? "", sequence: Number(match[2]) };
+  return `${session}-${encodeName(short)}`;
 }
 
 /**
- * The server counts in 32 bits with a sign, and after 2147483647 comes -2147483648. Places that exist at the same time are
- * never two thousand million numbers apart, so the shorter way round tells who came first.
+ * A node in the queue of a resource. Its name is the base, then `@rank.holder.arrival` if the
+ * request named a rank, then `_` and a number that the server assigns.
  */
-function order(one: number, other: number): number {
+export interface QueueNode {
+  readonly name: string;
+  /** The ZooKeeper session that it belongs to. */
+  readonly session: string;
+  readonly rank: number;
+  /** A hash of the holder id. Only if the request named a rank. */
+  readonly holder: string | undefined;
+  /** The number of the attempt's first node. */
+  readonly arrival: number;
+}
+
+const TAG = "(?:@(\\d{1,9})\\.([0-9a-f]{8})\\.(-?\\d{1,10})?)?_(-?\\d{10,15})";
+const NODE = new RegExp(`^([0-9a-f]{16})-.*?${TAG}$`, "s");
+const REST = new RegExp(`^${TAG}$`);
+
+/** Whether a node with this name belongs to the attempt with this base. */
+export function isNodeOf(base: string, name: string): boolean {
+  return name.startsWith(base) && REST.test(name.slice(base.length));
+}
+
+/** The queue nodes among the children of a resource, in order. Other names are left out. */
+export function queueNodesOf(children: readonly string[]): QueueNode[] {
+  const nodes = children.map(readNode).filter((node) => node !== undefined);
+  nodes.sort((one, other) => order(one.sequence, other.sequence));
+  return nodes;
+}
+
+function readNode(name: string): (QueueNode & { sequence: number }) | undefined {
+  const match = NODE.exec(name);
+  if (match === null) return undefined;
+  const [, session = "", rank, holder, arrival, number] = match;
+  const sequence = Number(number);
+  return {
+    name,
+    session,
+    sequence,
+    rank: Number(rank ?? 0),
+    holder,
+    arrival: Number(arrival ?? sequence),
+  };
+}
+
+/**
+ * Compares two numbers of one counter. The server counts in signed 32-bit numbers, and -2147483648
+ * follows 2147483647. Nodes that exist together are never 2^31 numbers apart, so the shorter way
+ * around decides.
+ */
+export function order(one: number, other: number): number {
   return (one - other) | 0;
 }

@@ -1,8 +1,7 @@
 // Goal: every part of a URL reaches the settings, and invalid input is rejected before anything is
 // connected, with advice and without a password in the message.
 import { describe, expect, test } from "vitest";
-import { checkZooKeeperOptions, type ZooKeeperOptions } from "./options.ts";
-import { parseZooKeeperUrl } from "./url.ts";
+import { checkZooKeeperOptions, parseZooKeeperUrl, type ZooKeeperOptions } from "./options.ts";
 
 describe("a URL", () => {
   test("names hosts, user, prefix and settings", () => {

@@ -1,4 +1,5 @@
-// The options of the ZooKeeper store and guard, and their checks. Invalid options are rejected
+// The options of the ZooKeeper store and guard, as an object or in a URL such as
+// zookeeper://user:password@h1:2181,h2:2181,h3:2181/root?tick-ms=2000. Invalid options are rejected
 // before anything is connected.
 
 import type { ConnectionOptions } from "node:tls";
@@ -9,12 +10,15 @@ import {
   checkMilliseconds,
   DEFAULT_CONNECT_MS,
   mergeUrlOptions,
+  parseNumber,
+  readOptionsWithPath,
+  type UrlOptions,
 } from "../shared/options.ts";
+import { type HostPort, parseHosts, parseStoreUrl, type UrlKind } from "../shared/url.ts";
 import { dialer, type ZooKeeperDial } from "./hosts.ts";
 import type { LinkSettings } from "./link.ts";
 import type { Acl } from "./messages.ts";
 import { type Names, namesOf } from "./names.ts";
-import { parseZooKeeperUrl } from "./url.ts";
 
 /** Options of zookeeperStore(), and the target of zookeeperGuard(). */
 export interface ZooKeeperOptions {
@@ -69,6 +73,25 @@ const ZOOKEEPER_OPTIONS: OptionNames<ZooKeeperOptions> = {
   tls: true,
   connect: true,
 };
+
+const KIND: UrlKind = {
+  name: "A zookeeper: URL",
+  schemes: ["zookeeper"],
+  defaultPort: 2181,
+  settings: ["prefix", "connect-ms", "tick-ms"],
+};
+
+export interface ZooKeeperUrl {
+  readonly hosts: readonly HostPort[];
+  readonly options: UrlOptions & { readonly tickMs?: number | undefined };
+}
+
+export function parseZooKeeperUrl(text: unknown): ZooKeeperUrl {
+  const url = parseStoreUrl(text, KIND);
+  const hosts = parseHosts(url, KIND);
+  const options = readOptionsWithPath(url, KIND, (path) => (path === "/" ? "" : path));
+  return { hosts, options: { ...options, tickMs: parseNumber(url.settings, "tick-ms") } };
+}
 
 /** `call` is the function that was given the options: the store's or the guard's. */
 export function checkZooKeeperOptions(

@@ -1,5 +1,5 @@
-// One connection to one server: what is sent is answered in order, or the connection ends and everything under way with
-// it. It says when something was last heard, and never tries again: that is for link.ts to decide.
+// One connection to one server. Requests are answered in order, or the connection ends and they all
+// fail. It never reconnects; link.ts does.
 
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../async/clock.ts";
@@ -23,10 +23,10 @@ export interface Reply {
   readonly body: JuteReader;
 }
 
-/** The connection ended; requests that were sent may or may not have been carried out. */
+/** The connection ended. Requests that were sent may or may not have been applied. */
 export class ConnectionLostError extends Error {}
 
-/** A stream that may have the two methods of a socket that decide whether it keeps the process alive. */
+/** A socket decides with these two methods whether it keeps the process alive. */
 type MaybeSocket = Duplex & { ref?(): unknown; unref?(): unknown };
 
 const TURN: Promise<void> = Promise.resolve();
@@ -41,16 +41,13 @@ export class Wire {
   readonly #stream: MaybeSocket;
   readonly #frames = new FrameReader();
   #pending: Pending[] = [];
-  /** Answered so far of #pending: shifting one by one would cost more the more is under way. */
-  #answered = 0;
   #handshake: { resolve(response: ConnectResponse): void; reject(reason: Error): void } | undefined;
   #outgoing: Buffer[] = [];
   #idlers: (() => void)[] = [];
   #xid = 0;
   #ended: Error | undefined;
   #lastZxid = 0n;
-  /** Counts frames, so that silence can be told from slowness. */
-  #heard = 0;
+  #received = 0;
   onEvent: (event: WatchEvent) => void = () => undefined;
   onEnd: () => void = () => undefined;
 
@@ -70,18 +67,14 @@ export class Wire {
     return this.#lastZxid;
   }
 
-  get heard(): number {
-    return this.#heard;
+  /** How many frames were received. Distinguishes a slow connection from a silent one. */
+  get received(): number {
+    return this.#received;
   }
 
-  /** Requests that wait for their answers. */
-  get underWay(): number {
-    return this.#pending.length - this.#answered;
-  }
-
-  /** Resolves when every request has its answer or will never get one, and at the latest after the limit. */
+  /** Resolves when no request is unanswered, or after the limit. */
   idle(clock: Clock, limitMs: number): Promise<void> {
-    if (this.underWay === 0) return Promise.resolve();
+    if (this.#pending.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = clock.setTimer(resolve, limitMs);
       this.#idlers.push(() => {
@@ -91,7 +84,7 @@ export class Wire {
     });
   }
 
-  /** Must come first, and be answered before anything else is sent. */
+  /** Must be the first request, and be answered before anything else is sent. */
   shakeHands(request: ConnectRequest): Promise<ConnectResponse> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
@@ -105,14 +98,14 @@ export class Wire {
       if (this.#ended !== undefined) return reject(this.#ended);
       if (fixedXid === undefined) this.#xid = (this.#xid + 1) % 0x7fff_ffff;
       const xid = fixedXid ?? this.#xid;
-      // Someone waits for an answer: the process must not end before it.
-      if (this.underWay === 0) this.#stream.ref?.();
+      // A caller waits for the answer, so the process must not exit.
+      if (this.#pending.length === 0) this.#stream.ref?.();
       this.#pending.push({ xid, resolve, reject });
       this.#write(requestFrame(xid, message));
     });
   }
 
-  /** Says goodbye with a last message that nobody waits for. */
+  /** Closes the connection after a last message whose answer is not awaited. */
   close(lastMessage?: Message): void {
     if (this.#ended !== undefined) return;
     if (lastMessage !== undefined) this.#write(requestFrame(0, lastMessage));
@@ -122,7 +115,7 @@ export class Wire {
     this.#finish(new Error("the connection was closed by its user"));
   }
 
-  /** Breaks it off. */
+  /** Breaks the connection. */
   end(cause: Error): void {
     if (this.#ended !== undefined) return;
     this.#stream.destroy();
@@ -131,11 +124,8 @@ export class Wire {
 
   #finish(cause: Error): void {
     this.#ended = new ConnectionLostError(cause.message, { cause });
-    const pending = this.#pending.slice(this.#answered);
-    this.#pending = [];
-    this.#answered = 0;
     this.#handshake?.reject(this.#ended);
-    for (const { reject } of pending) reject(this.#ended);
+    for (const { reject } of this.#pending.splice(0)) reject(this.#ended);
     this.#wakeIdlers();
     this.onEnd();
   }
@@ -144,9 +134,9 @@ export class Wire {
     for (const wake of this.#idlers.splice(0)) wake();
   }
 
-  /** What is sent in one turn of the event loop travels in one write. */
+  /** Messages of one turn of the event loop travel in one write. */
   #write(frame: Buffer): void {
-    // A promise's turn: queueMicrotask() would make an async resource for each.
+    // A settled promise, because queueMicrotask() would create an async resource for each message.
     if (this.#outgoing.push(frame) === 1) void TURN.then(this.#flushLater);
   }
 
@@ -163,7 +153,7 @@ export class Wire {
     try {
       for (const frame of this.#frames.take(chunk)) {
         if (this.#ended !== undefined) return;
-        this.#heard += 1;
+        this.#received += 1;
         this.#take(new JuteReader(frame));
       }
     } catch (error) {
@@ -174,11 +164,11 @@ export class Wire {
   #take(body: JuteReader): void {
     if (this.#handshake !== undefined) {
       const { resolve } = this.#handshake;
-      // Read first: where that fails, the end of the connection rejects the handshake.
+      // If this throws, the end of the connection rejects the handshake.
       const response = readConnectResponse(body);
       this.#handshake = undefined;
       resolve(response);
-      // Until something is asked, an open connection is no reason to stay alive.
+      // An idle connection does not keep the process alive.
       this.#stream.unref?.();
       return;
     }
@@ -188,19 +178,13 @@ export class Wire {
       this.onEvent(readEvent(body));
       return;
     }
-    const next = this.#pending[this.#answered];
-    if (next === undefined || next.xid !== xid) {
-      throw new ProtocolError(`an answer to ${xid} where ${next?.xid ?? "none"} was due`);
-    }
-    this.#answered += 1;
-    if (this.underWay === 0) {
-      this.#pending = [];
-      this.#answered = 0;
+    const [next] = this.#pending;
+    if (next === undefined || next.xid !== xid)
+      throw new ProtocolError(`an answer to ${xid} instead of ${next?.xid ?? "an event"}`);
+    this.#pending.shift();
+    if (this.#pending.length === 0) {
       this.#stream.unref?.();
       this.#wakeIdlers();
-    } else if (this.#answered >= 1024) {
-      this.#pending = this.#pending.slice(this.#answered);
-      this.#answered = 0;
     }
     next.resolve({ zxid, error, body });
   }

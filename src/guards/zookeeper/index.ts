@@ -3,7 +3,6 @@
 // the user's writes. The guard uses the same client as the store and takes the same address.
 
 import type { Call } from "../../clients/zookeeper/call.ts";
-import { refusalOf } from "../../clients/zookeeper/failures.ts";
 import {
   CREATE,
   check,
@@ -11,21 +10,16 @@ import {
   ERROR,
   getData,
   type Message,
-  type MultiAnswer,
-  multi,
   readDataAndStat,
-  readMulti,
   setData,
   sync,
 } from "../../clients/zookeeper/messages.ts";
-import { expectOk } from "../../clients/zookeeper/nodes.ts";
-import { openReader } from "../../clients/zookeeper/open.ts";
 import {
   checkZooKeeperOptions,
   type Settings,
   type ZooKeeperOptions,
 } from "../../clients/zookeeper/options.ts";
-import type { Reader } from "../../clients/zookeeper/reader.ts";
+import { openReader, type Reader } from "../../clients/zookeeper/reader.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";
 import type { OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -182,10 +176,8 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     if (found === undefined || mark === undefined) return true;
     if (found !== highest) return false;
     return this.#send(resource, "writes", async (call) => {
-      const reply = await call.send(setData(this.#settings.names.highest(resource), NONE, mark));
-      if (reply.error === ERROR.badVersion) return false;
-      expectOk(reply, call);
-      return true;
+      const write = setData(this.#settings.names.highest(resource), NONE, mark);
+      return (await call.ask(write, ERROR.badVersion)).error === 0;
     });
   }
 
@@ -209,9 +201,9 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     const path = this.#settings.names.highest(resource);
     return this.#send(resource, "reads", async (call) => {
       // Sent together: sync() makes the read at least as new as this request.
-      const [, reply] = await Promise.all([call.send(sync(path)), call.send(getData(path))]);
-      if (reply.error === ERROR.noNode) return { highest: undefined, mark: undefined };
-      expectOk(reply, call);
+      const read = call.ask(getData(path), ERROR.noNode);
+      const [, reply] = await Promise.all([call.send(sync(path)), read]);
+      if (reply.error !== 0) return { highest: undefined, mark: undefined };
       const { data, stat } = readDataAndStat(reply.body);
       const highest = data === NONE ? undefined : parseStoredToken(data, path);
       return { highest, mark: stat.version };
@@ -226,10 +218,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
     const path = this.#settings.names.highest(resource);
     const comparison = this.#comparison(path, token, seen);
     return this.#send(resource, "writes", async (call) => {
-      const reply = await call.send(multi([comparison, ...messages]));
-      const answer: MultiAnswer =
-        reply.error === 0 ? readMulti(reply.body) : { error: reply.error, failedAt: -1, parts: [] };
-      const { error, failedAt, parts } = answer;
+      const { error, failedAt, parts } = await call.askAll([comparison, ...messages]);
       if (error === 0) {
         const version = token === seen.highest ? seen.mark : (parts[0]?.stat?.version ?? 0);
         const written = parts
@@ -242,7 +231,7 @@ class GuardOnZooKeeper implements ZooKeeperGuard {
       // Another writer has created or raised the highest since we read it.
       const isMoved = error === (seen.mark === undefined ? ERROR.nodeExists : ERROR.badVersion);
       if (isMoved) return undefined;
-      throw refusalOf(error, call.place);
+      throw call.refusal(error);
     });
   }
 

@@ -2,8 +2,8 @@
 // itself is in store.ts.
 
 import type { ZooKeeperDial } from "../../clients/zookeeper/hosts.ts";
-import { openReader } from "../../clients/zookeeper/open.ts";
 import { checkZooKeeperOptions, type ZooKeeperOptions } from "../../clients/zookeeper/options.ts";
+import { openReader } from "../../clients/zookeeper/reader.ts";
 import type { OpenStore } from "../contract.ts";
 import { ZooKeeperStore } from "./store.ts";
 

@@ -1,56 +1,53 @@
-// What a node of ours says: the record of the holder behind the length of its session, since ZooKeeper tells nobody how
-// long a session may live, and the notices that a revoker leaves in a session's node.
+// What the nodes of the store contain. A queue node contains the session timeout and the record of
+// its holder, because ZooKeeper does not report the timeout of another session. A notices node
+// contains one fact per line.
 
 import { StoreUnusableError } from "../../core/errors.ts";
-import {
-  decodeNotices as decodePairs,
-  decodeRecord,
-  type LeaseRecord,
-  UNREADABLE_HOLDER,
-} from "../../core/record.ts";
-import { formatToken } from "../../core/token.ts";
-import type { LeaseRef } from "../contract.ts";
+import { decodeRecord, type LeaseRecord, UNREADABLE_HOLDER } from "../../core/record.ts";
+import { decodeFact, encodeFact, type Fact } from "../shared/facts.ts";
 
-/** `record` is what encodeRecord() made. */
-export function encodePlace(timeoutMs: number, record: string): string {
+/** `record` is what encodeRecord() returned. */
+export function encodeNode(timeoutMs: number, record: string): string {
   return `${timeoutMs} ${record}`;
 }
 
-/** A session's length is a positive 32-bit number in the server's protocol. */
+/** A session timeout is a positive 32-bit number in the server's protocol. */
 const TIMEOUT = /^[1-9][0-9]{0,9} /;
 
-export function decodePlace(data: string): { timeoutMs: number; record: LeaseRecord } {
+export function decodeNode(data: string): { timeoutMs: number; record: LeaseRecord } {
   const [time] = TIMEOUT.exec(data) ?? [];
   if (time === undefined) {
-    throw new StoreUnusableError(`A lease's node does not begin with a time: ${data.slice(0, 80)}`);
+    throw new StoreUnusableError(
+      `The node of a lease does not begin with a time: ${data.slice(0, 80)}`,
+    );
   }
   return { timeoutMs: Number(time), record: decodeRecord(data.slice(time.length)) };
 }
 
-/** The same for lists and watches, which one malformed node must not end. */
-export function shownPlace(data: string): ReturnType<typeof decodePlace> {
+/** For lists and watches, which one malformed node must not end. */
+export function shownNode(data: string): ReturnType<typeof decodeNode> {
   try {
-    return decodePlace(data);
+    return decodeNode(data);
   } catch (error) {
     if (!(error instanceof StoreUnusableError)) throw error;
     return { timeoutMs: 0, record: { holderId: UNREADABLE_HOLDER, sessionId: "", attempt: "" } };
   }
 }
 
-export function encodeNotices(notices: readonly LeaseRef[]): string {
-  const rows = notices.map(({ resource, token }) => [resource, formatToken(token)]);
-  return rows.length === 0 ? "" : JSON.stringify(rows);
+/** A fact that another process reports to a session. */
+export type Notice = Extract<Fact, { kind: "lost" | "wanted" }>;
+
+export function encodeNotices(notices: readonly Notice[]): string {
+  return notices.map(encodeFact).join("\n");
 }
 
-/** Whatever is not a notice of ours is skipped. */
-export function decodeNotices(data: string): LeaseRef[] {
-  if (data === "") return [];
-  let rows: unknown;
-  try {
-    rows = JSON.parse(data);
-  } catch {
-    return [];
-  }
-  const pairs = Array.isArray(rows) ? rows.map((row) => (Array.isArray(row) ? row : [])) : [];
-  return decodePairs(pairs.map((row: readonly unknown[]) => [row[0], row[1]]));
+/** Skips malformed lines. */
+export function decodeNotices(data: string): Notice[] {
+  const facts = data.split("\n").map(decodeFact);
+  return facts.filter((fact) => fact !== undefined && fact.kind !== "granted") as Notice[];
+}
+
+/** Identifies a notice. */
+export function toKey({ kind, ref: { resource, token } }: Notice): string {
+  return `${kind} ${token} ${resource}`;
 }

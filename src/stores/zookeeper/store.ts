@@ -1,9 +1,9 @@
-// The store on ZooKeeper (3.6 and up). Read it beside memory.ts, which says the same without a server. A session is a
-// ZooKeeper session with a connection of its own; a lease is the first of the ephemeral, numbered nodes below its resource
-// (zookeeper/place.ts); its token is the transaction that created that node. Why, and what a renewal proves: ADR 012.
+// The store contract on ZooKeeper 3.6 and newer. A session is a ZooKeeper session with its own
+// connection (session.ts). A lease is the first of the ephemeral, sequential nodes below its
+// resource, and its token is the transaction that created that node (grant.ts). ADR 012 explains
+// what a renewal proves.
 
 import type { Clock } from "../../async/clock.ts";
-import { linkSignals } from "../../async/signals.ts";
 import { SessionOverError } from "../../clients/zookeeper/failures.ts";
 import { Link } from "../../clients/zookeeper/link.ts";
 import { closeSession, sync } from "../../clients/zookeeper/messages.ts";
@@ -12,12 +12,9 @@ import type { Reader } from "../../clients/zookeeper/reader.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import type * as contract from "../contract.ts";
 import type { Store } from "../contract.ts";
-import { LeaseSession, unlessOver } from "./lease-session.ts";
-import { KnownParents } from "./parents.ts";
-import { listPage, lookAt, viewOf } from "./reading.ts";
-import { revoke } from "./revoking.ts";
-import { untilTurn } from "./waiting.ts";
-import { watch } from "./watching.ts";
+import { findHolder, listPage, revoke, viewOf } from "./read.ts";
+import { LeaseSession } from "./session.ts";
+import { watch } from "./watch.ts";
 
 export class ZooKeeperStore implements Store {
   readonly guarantees: contract.Guarantees;
@@ -26,7 +23,7 @@ export class ZooKeeperStore implements Store {
   readonly #reader: Reader;
   readonly #sessions = new Map<string, LeaseSession>();
   readonly #opening = new Set<Link>();
-  readonly #parents = new KnownParents();
+  readonly #parents = new Set<string>();
   readonly #closing = new AbortController();
 
   constructor(settings: Settings, clock: Clock, reader: Reader) {
@@ -39,7 +36,7 @@ export class ZooKeeperStore implements Store {
       tokenFalls: "when the ensemble loses its data or is restored from an older copy",
       expiryClock: "the leader's monotonic clock",
       ttlStepMs: 1,
-      // Rounded up to a tick, and swept once per tick.
+      // An expiry is rounded up to a tick, and checked once per tick.
       expiryLagMs: 2 * settings.tickMs,
       wakeUp: "push",
       fifo: true,
@@ -48,123 +45,85 @@ export class ZooKeeperStore implements Store {
   }
 
   async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
-    this.#refuseWhenClosed();
+    this.#throwIfClosed();
     this.#forgetExpired();
-    const { sessionId, limitMs } = request;
-    const settings = { ...this.#settings.link, prefersLeader: true };
-    const link = new Link(settings, this.#clock, Math.ceil(request.ttlMs));
+    const { sessionId, limitMs, events } = request;
     const { names, acl } = this.#settings;
-    const session = new LeaseSession({
-      link,
-      clock: this.#clock,
-      names,
-      acl,
-      parents: this.#parents,
-    });
+    const settings = { ...this.#settings.link, prefersLeader: true };
+    const clock = this.#clock;
+    const link = new Link(settings, clock, Math.ceil(request.ttlMs));
+    const session = new LeaseSession({ link, clock, names, acl, parents: this.#parents, events });
     this.#opening.add(link);
     try {
       await session.open(limitMs);
-      this.#refuseWhenClosed();
+      this.#throwIfClosed();
     } catch (error) {
       link.close(new SessionOverError("opening the session failed"), true);
       throw error;
     } finally {
       this.#opening.delete(link);
     }
-    this.#sessions
-      .get(sessionId)
-      ?.link.close(new SessionOverError("the session was opened anew"), true);
-    session.aliveUntil = this.#clock.now() + link.timeoutMs;
+    const former = this.#sessions.get(sessionId);
+    former?.link.close(new SessionOverError("the session was opened again"), true);
+    session.aliveUntil = clock.now() + link.timeoutMs;
     this.#sessions.set(sessionId, session);
     return { ttlMs: link.timeoutMs };
   }
 
-  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const session = this.#session(request.sessionId);
-    if (session === undefined) return { kind: "gone" };
-    return this.#unlessOver(request.sessionId, session.grant(request), { kind: "gone" });
+  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
+    return this.#ask(request, { kind: "gone" }, (session) => session.grant(request));
   }
 
-  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, acknowledged, limitMs } = request;
-    const session = this.#session(sessionId);
-    if (session === undefined) return { kind: "gone" };
-    const renewed = async (): Promise<contract.RenewOutcome> => {
-      // The next renewal repeats a withdrawal that fails. It must not put this one in doubt.
-      const giveBack = withdrawn.map(({ resource, attempt }) =>
-        session.withdraw(resource, attempt, limitMs).catch(() => undefined),
+  renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
+    const { sessionId, withdrawn, limitMs } = request;
+    return this.#ask(request, { kind: "gone" }, async (session) => {
+      // A withdrawal that fails is repeated by the next renewal. It must not fail this one.
+      const withdrawals = withdrawn.map((attempt) =>
+        session.withdraw({ sessionId, ...attempt }, limitMs).catch(() => undefined),
       );
-      const [gone] = await Promise.all([session.renew(acknowledged, limitMs), ...giveBack]);
-      session.aliveUntil = this.#clock.now() + session.link.timeoutMs;
-      return { kind: "renewed", ttlMs: session.link.timeoutMs, gone };
-    };
-    return this.#unlessOver(sessionId, renewed(), { kind: "gone" });
+      const [outcome] = await Promise.all([session.renew(request), ...withdrawals]);
+      return outcome;
+    });
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const session = this.#session(request.sessionId);
-    if (session === undefined) return { kind: "notHeld" };
-    const released = session.release(request, request.limitMs);
-    const wasHeld = await this.#unlessOver(request.sessionId, released, false);
-    return { kind: wasHeld ? "released" : "notHeld" };
+    const isReleased = await this.#ask(request, false, (session) => session.release(request));
+    return { kind: isReleased ? "released" : "notHeld" };
   }
 
   async withdraw(request: contract.AttemptRequest): Promise<void> {
-    const { sessionId, resource, attempt, limitMs } = request;
-    const session = this.#session(sessionId);
-    if (session === undefined) return;
-    await this.#unlessOver(sessionId, session.withdraw(resource, attempt, limitMs), undefined);
+    await this.#ask(request, false, (session) => session.withdraw(request, request.limitMs));
   }
 
-  async endSession(request: contract.SessionRequest): Promise<void> {
-    const session = this.#session(request.sessionId);
-    if (session === undefined) return;
-    this.#sessions.delete(request.sessionId);
-    const { link } = session;
-    const ended = session.within(request.limitMs, async (call) => {
-      await call.send(closeSession);
+  async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
+    await this.#ask({ sessionId }, undefined, async (session) => {
+      this.#sessions.delete(sessionId);
+      try {
+        await session.within(limitMs, (call) => call.send(closeSession));
+      } finally {
+        session.link.close(new SessionOverError("the session was ended"), true);
+      }
     });
-    try {
-      await unlessOver(ended, undefined);
-    } finally {
-      link.close(new SessionOverError("the session was ended"), true);
-    }
-  }
-
-  async untilFree(
-    request: contract.AttemptRequest & { readonly signal: AbortSignal },
-  ): Promise<void> {
-    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    try {
-      signal.throwIfAborted();
-      const session = this.#sessions.get(request.sessionId);
-      // Asking for the grant will tell that it is gone.
-      if (session === undefined) return;
-      const parent = this.#settings.names.parent(request.resource);
-      await untilTurn({ session, clock: this.#clock, parent, request, signal });
-    } finally {
-      unlink();
-    }
   }
 
   async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
-    this.#refuseWhenClosed();
+    this.#throwIfClosed();
     const { resource, consistency, limitMs } = request;
     const parent = this.#settings.names.parent(resource);
     return this.#reader.run(limitMs, async (call) => {
       const isLinearizable = consistency === "linearizable";
       const [, { holder, zxid }] = await Promise.all([
         isLinearizable ? call.send(sync(parent)) : undefined,
-        lookAt(call, parent),
+        findHolder(call, parent),
       ]);
-      // No age: sync is answered by a leader that may have been replaced without knowing it yet.
+      // No age: the leader that answers sync may have been replaced without knowing it yet.
       const evidence = { consistency, revision: String(zxid) };
       return { resource, holder: holder && viewOf(holder, this.#clock.wallNow()), evidence };
     });
   }
 
   async list(request: contract.ListRequest): Promise<contract.ListPage> {
-    this.#refuseWhenClosed();
+    this.#throwIfClosed();
     const { names } = this.#settings;
     return this.#reader.run(request.limitMs, async (call) => {
       const [, page] = await Promise.all([
@@ -182,7 +141,7 @@ export class ZooKeeperStore implements Store {
   }
 
   async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
-    this.#refuseWhenClosed();
+    this.#throwIfClosed();
     const { names } = this.#settings;
     const done = await this.#reader.run(request.limitMs, async (call) => {
       const [, revoked] = await Promise.all([
@@ -198,28 +157,33 @@ export class ZooKeeperStore implements Store {
     if (this.#closing.signal.aborted) return;
     const reason = new StoreUnavailableError("The ZooKeeper store is closed.", { applied: "no" });
     this.#closing.abort(reason);
-    // The sessions go on at the server until they expire: closing a client releases nothing.
+    // Sessions stay at the server until they expire: closing a store releases nothing.
     for (const { link } of this.#sessions.values()) link.close(reason, false);
     for (const link of this.#opening) link.close(reason, true);
     this.#sessions.clear();
     this.#reader.close(reason);
   }
 
-  #session(sessionId: string): LeaseSession | undefined {
-    this.#refuseWhenClosed();
-    return this.#sessions.get(sessionId);
-  }
-
-  /** A session that the server has ended is forgotten: nothing brings it back. */
-  async #unlessOver<T>(sessionId: string, request: Promise<T>, over: T): Promise<T> {
+  /** Sends a request of a session. Resolves with `gone` if the session is unknown or expired. */
+  async #ask<T>(
+    { sessionId }: { readonly sessionId: string },
+    gone: T,
+    request: (session: LeaseSession) => Promise<T>,
+  ): Promise<T> {
+    this.#throwIfClosed();
     const session = this.#sessions.get(sessionId);
-    const outcome = await unlessOver(request, over);
-    if (session?.link.isOver && this.#sessions.get(sessionId) === session)
-      this.#sessions.delete(sessionId);
-    return outcome;
+    if (session === undefined) return gone;
+    try {
+      return await request(session);
+    } catch (error) {
+      if (!(error instanceof SessionOverError)) throw error;
+      // The server has ended the session, which is final.
+      if (this.#sessions.get(sessionId) === session) this.#sessions.delete(sessionId);
+      return gone;
+    }
   }
 
-  /** Their holders stopped by their own clocks, because the ensemble could not be reached, or never meant to renew. */
+  /** Forgets sessions that were not renewed, whether they could not be or were not meant to be. */
   #forgetExpired(): void {
     for (const [sessionId, { aliveUntil, link }] of this.#sessions) {
       if (aliveUntil >= this.#clock.now()) continue;
@@ -228,7 +192,7 @@ export class ZooKeeperStore implements Store {
     }
   }
 
-  #refuseWhenClosed(): void {
+  #throwIfClosed(): void {
     if (this.#closing.signal.aborted) throw this.#closing.signal.reason;
   }
 }

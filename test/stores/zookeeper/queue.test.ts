@@ -1,15 +1,15 @@
 // Goal: exactly one of the queued sessions holds the resource, whatever they do concurrently and
-// whichever reply is lost, and every revocation is reported to its holder. Method: a real server,
-// and connections that drop replies on demand.
+// whichever reply or notification is lost, and every revocation is reported to its holder. Method:
+// a real server, and connections that drop replies on demand.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { remove, setData } from "../../../src/clients/zookeeper/messages.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
-import { HEAD_START_MS, type Store } from "../../../src/stores/contract.ts";
+import type { Store } from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 import {
   ask,
@@ -17,14 +17,18 @@ import {
   openSessions,
   openStore,
   openStorePair,
+  type Reported,
   readOpcode,
   release,
+  renew,
   TICK_MS,
   take,
-  untilFree,
 } from "../../support/stores/zookeeper-queue.ts";
 
 const zookeeper = useServer(startZooKeeper);
+const GET_CHILDREN2 = 12;
+const MULTI = 14;
+const CREATE_CONTAINER = 19;
 let roots = 0;
 
 function newRoot(): string {
@@ -32,197 +36,185 @@ function newRoot(): string {
   return `/queue${roots}`;
 }
 
-test("S4: a waiter that was skipped and wakes up late holds nothing, and queues again", async () => {
+async function readHolder(store: Store): Promise<unknown> {
+  const request = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+  return (await store.read(request)).holder;
+}
+
+test("S4: a waiter holds the resource from the deletion of the node before it on, and not earlier", async () => {
   const store = await openStore(zookeeper(), newRoot());
-  await openSessions(store, "one", "stuck", "next");
+  const [, two, three] = (await openSessions(store, "one", "two", "three")) as Reported[];
   const first = await take(store, "one");
-  await ask(store, "stuck");
-  await ask(store, "next");
-  const wait = untilFree(store, "next");
+  expect(await ask(store, "two")).toEqual({ kind: "queued", holderId: "one" });
+  expect((await ask(store, "three")).kind).toBe("queued");
+  expect(await readHolder(store)).toMatchObject({ holderId: "one", token: first });
   await release(store, "one", first);
-  await wait;
-  const token = await take(store, "next");
-  expect(await ask(store, "stuck")).toEqual({ kind: "busy", holderId: "next" });
-  await release(store, "next", token);
-  await untilFree(store, "stuck");
-  expect(await take(store, "stuck")).toBeGreaterThan(token);
+  expect(await readHolder(store)).toMatchObject({ holderId: "two" });
+  const second = await two?.token("two.1");
+  expect(second).toBeGreaterThan(first);
+  expect(three?.grants).toEqual([]);
+  await release(store, "two", second ?? 0n);
+  expect(await three?.token("three.1")).toBeGreaterThan(second ?? 0n);
 });
 
-test("S4: exactly one session holds if a waiter takes its turn at the moment it is skipped, 25 rounds", async () => {
+test("S4: a waiter is not granted the resource when another waiter before it gives up", async () => {
   const store = await openStore(zookeeper(), newRoot());
-  const outcomes = { kept: 0, passed: 0 };
-  await Promise.all(
-    Array.from({ length: 25 }, async (_, round) => {
-      const [one, late, next] = [`one${round}`, `late${round}`, `next${round}`] as const;
-      const resource = `r${round}`;
-      await openSessions(store, one, late, next);
-      const first = await take(store, one, { resource });
-      await ask(store, late, { resource });
-      await ask(store, next, { resource });
-      const { signal } = new AbortController();
-      const place = { sessionId: next, resource, attempt: `${next}.1`, limitMs: LIMIT_MS, signal };
-      const passing = waitUntilFree(store, place).then(() => ask(store, next, { resource }));
-      await release(store, one, first, resource);
-      await sleep(HEAD_START_MS - 15 + round * 2);
-      const kept = await ask(store, late, { resource });
-      if (kept.kind === "granted") {
-        outcomes.kept += 1;
-        expect((await ask(store, next, { resource, attempt: `${next}.2` })).kind).toBe("busy");
-        await release(store, late, kept.token, resource);
-        expect((await passing).kind).toBe("granted");
-      } else {
-        outcomes.passed += 1;
-        expect((await passing).kind).toBe("granted");
-        expect((await ask(store, late, { resource })).kind).toBe("busy");
-      }
-    }),
-  );
-  expect(outcomes.kept + outcomes.passed).toBe(25);
-});
-
-test("S4: a holder is never skipped, whether it was granted immediately or after a wait", async () => {
-  const store = await openStore(zookeeper(), newRoot());
-  await openSessions(store, "one", "two", "three");
+  const [, , three] = (await openSessions(store, "one", "two", "three")) as Reported[];
   const first = await take(store, "one");
   await ask(store, "two");
   await ask(store, "three");
-  const woken: string[] = [];
-  const wait = (id: string): Promise<void> => untilFree(store, id).then(() => void woken.push(id));
-  const waits = [wait("two"), wait("three")];
-  await sleep(3 * HEAD_START_MS);
-  expect(woken).toEqual([]);
+  await store.withdraw({ sessionId: "two", resource: "r", attempt: "two.1", limitMs: LIMIT_MS });
+  // The answer comes after the event on the same connection, so the store has processed it.
+  await renew(store, "three");
+  expect(three?.grants).toEqual([]);
   await release(store, "one", first);
-  await waits[0];
-  const second = await take(store, "two");
-  await sleep(3 * HEAD_START_MS);
-  expect(woken).toEqual(["two"]);
-  const read = { resource: "r", consistency: "stale", limitMs: LIMIT_MS } as const;
-  expect((await store.read(read)).holder).toMatchObject({ holderId: "two", token: second });
-  await release(store, "two", second);
-  await waits[1];
+  expect(await three?.token("three.1")).toBeGreaterThan(first);
 });
 
-test("a waiter whose turn is next is not shown as the holder", async () => {
-  const store = await openStore(zookeeper(), newRoot());
-  await openSessions(store, "one", "two");
-  const first = await take(store, "one");
+test("L2: a grant whose notification was lost is reported after the connection is replaced", async () => {
+  const { link, store, other } = await openStorePair(zookeeper(), newRoot());
+  const [two] = await openSessions(store, "two");
+  await openSessions(other, "one");
+  const first = await take(other, "one");
   await ask(store, "two");
-  await release(store, "one", first);
-  const read = (): ReturnType<Store["read"]> =>
-    store.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS });
-  const list = (): ReturnType<Store["list"]> =>
-    store.list({ prefix: "", limit: 10, limitMs: LIMIT_MS });
-  expect((await read()).holder).toBeUndefined();
-  expect((await list()).leases).toEqual([]);
-  expect(await ask(store, "one", { attempt: "one.2", queue: false })).toEqual({ kind: "busy" });
-  const token = await take(store, "two");
-  expect((await read()).holder).toMatchObject({ holderId: "two", token });
-  expect((await list()).leases).toHaveLength(1);
+  // From the next request on, nothing arrives any more.
+  link.dropRepliesFrom = () => true;
+  const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 200 };
+  const lost = store.renew(renewal).catch((error: unknown) => error);
+  await release(other, "one", first);
+  expect(await lost).toMatchObject({ applied: "unknown" });
+  link.dropRepliesFrom = () => false;
+  const token = await two?.token("two.1");
+  expect(await renew(store, "two")).toMatchObject({
+    kind: "renewed",
+    granted: [{ resource: "r", attempt: "two.1", token }],
+    waiting: 0,
+  });
 });
 
-const DELETE = 2;
-const SET_DATA = 5;
-
-test("S4: a request to skip a waiter does nothing if it arrives after the waiter has taken its turn", async () => {
+test("a waiter keeps its node, and watches again, when three connections in a row break", async () => {
   const root = newRoot();
   const { link, store, other } = await openStorePair(zookeeper(), root);
-  await openSessions(other, "one", "late");
-  await openSessions(store, "next");
+  const [two] = await openSessions(store, "two");
+  await openSessions(other, "one");
   const first = await take(other, "one");
-  await ask(other, "late");
-  await ask(store, "next");
+  await ask(store, "two");
+  let broken = 0;
+  let creations = 0;
+  link.delay = (chunk) => {
+    if (readOpcode(chunk) === MULTI) creations += 1;
+    broken += 1;
+    return broken <= 3 ? Promise.reject(new Error("broken")) : undefined;
+  };
+  for (let tries = 0; tries < 4; tries += 1) await renew(store, "two").catch(() => undefined);
+  await until("it has connected again", async () => broken > 3, LIMIT_MS);
+  await release(other, "one", first);
+  expect(await two?.token("two.1")).toBeGreaterThan(first);
+  expect(creations).toBe(0);
+});
+
+test("S1: a waiter whose creation was not answered finds its node again, and holds with its czxid", async () => {
+  const root = newRoot();
+  const { link, store, other } = await openStorePair(zookeeper(), root);
+  await openSessions(store, "one");
+  await openSessions(other, "two");
+  const first = await take(other, "two");
+  // The first request for a resource begins with the creation of its parent.
+  link.dropRepliesFrom = (chunk) => [MULTI, CREATE_CONTAINER].includes(readOpcode(chunk));
+  await expect(ask(store, "one", { limitMs: 400 })).rejects.toMatchObject({ applied: "unknown" });
+  link.dropRepliesFrom = () => false;
+  await release(other, "two", first);
+  const token = await take(store, "one");
+  expect(await readHolder(other)).toMatchObject({ holderId: "one", token });
+  await using console = await Console.open(zookeeper());
+  expect(await console.children(`${root}/leases/r`)).toHaveLength(1);
+});
+
+test("a request that finds the resource free while it lists the queue is granted it", async () => {
+  const { link, store, other } = await openStorePair(zookeeper(), newRoot());
+  await openSessions(store, "two");
+  await openSessions(other, "one");
+  const first = await take(other, "one");
   let letGo = (): void => undefined;
-  const hasBegun = new Promise<void>((begun) => {
+  const isListing = new Promise<void>((begun) => {
     link.delay = (chunk) => {
-      if (readOpcode(chunk) !== DELETE) return undefined;
+      if (readOpcode(chunk) !== GET_CHILDREN2) return undefined;
       begun();
       return new Promise<void>((resolve) => {
         letGo = resolve;
       });
     };
   });
-  const stop = new AbortController();
-  const place = { sessionId: "next", resource: "r", attempt: "next.1", limitMs: LIMIT_MS };
-  const wait = waitUntilFree(store, { ...place, signal: stop.signal }).catch(() => "stopped");
+  const asking = ask(store, "two");
+  await isListing;
   await release(other, "one", first);
-  await hasBegun;
-  const token = await take(other, "late");
-  letGo();
   link.delay = () => undefined;
-  expect((await ask(store, "next")).kind).toBe("busy");
-  expect(
-    (await other.read({ resource: "r", consistency: "linearizable", limitMs: LIMIT_MS })).holder,
-  ).toMatchObject({ holderId: "late", token });
-  stop.abort();
-  expect(await wait).toBe("stopped");
+  letGo();
+  expect((await asking).kind).toBe("granted");
 });
 
-test("S4: a waiter whose mark was not answered knows that it waits, and takes its turn by a write", async () => {
+test("the holder is notified only of waiters that wait for a while, and each renewal reports those", async () => {
+  const store = await openStore(zookeeper(), newRoot());
+  const [one] = (await openSessions(store, "one", "two")) as Reported[];
+  const token = await take(store, "one");
+  const ref = { resource: "r", token };
+  await ask(store, "two");
+  await store.withdraw({ sessionId: "two", resource: "r", attempt: "two.1", limitMs: LIMIT_MS });
+  await sleep(150);
+  expect(one?.wishes).toEqual([]);
+  await ask(store, "two", { attempt: "two.2" });
+  await until("the holder is notified", async () => one?.wishes.length === 1, LIMIT_MS);
+  expect(one?.wishes).toEqual([ref]);
+  expect(await renew(store, "one")).toMatchObject({ wanted: [ref] });
+  await store.withdraw({ sessionId: "two", resource: "r", attempt: "two.2", limitMs: LIMIT_MS });
+  expect(await renew(store, "one")).toMatchObject({ wanted: [] });
+});
+
+test("a waiter whose node was deleted by hand is not counted any more, and queues again when it asks", async () => {
   const root = newRoot();
-  const { link, store, other } = await openStorePair(zookeeper(), root);
-  await openSessions(store, "one");
-  await openSessions(other, "two");
-  const first = await take(other, "two");
-  link.dropRepliesFrom = (chunk) => readOpcode(chunk) === SET_DATA;
-  await expect(ask(store, "one", { limitMs: 400 })).rejects.toMatchObject({ applied: "unknown" });
-  link.dropRepliesFrom = () => false;
-  await release(other, "two", first);
+  const store = await openStore(zookeeper(), root);
+  const [, , three] = (await openSessions(store, "one", "two", "three")) as Reported[];
+  const first = await take(store, "one");
+  await ask(store, "two");
+  await ask(store, "three");
+  await using console = await Console.open(zookeeper());
+  const parent = `${root}/leases/r`;
+  const names = (await console.children(parent)).sort(bySequence);
+  await console.send(remove(`${parent}/${names[2]}`));
+  // The deletion of the node before its own makes the waiter list the queue.
+  await console.send(remove(`${parent}/${names[1]}`));
+  const isGone = async (): Promise<boolean> => {
+    const renewed = await renew(store, "three");
+    return renewed.kind === "renewed" && renewed.waiting === 0;
+  };
+  await until("it is not counted", isGone, LIMIT_MS);
+  expect(await ask(store, "three")).toEqual({ kind: "queued", holderId: "one" });
+  await release(store, "one", first);
+  expect(await three?.token("three.1")).toBeGreaterThan(first);
+});
+
+test("S8: malformed notices are ignored, and a revocation after them reaches the holder at once", async () => {
+  const root = newRoot();
+  const store = await openStore(zookeeper(), root);
+  const [one] = (await openSessions(store, "one")) as Reported[];
   const token = await take(store, "one");
   await using console = await Console.open(zookeeper());
-  const [name, ...more] = await console.children(`${root}/leases/r`);
-  expect(more).toEqual([]);
-  const { stat } = await console.read(`${root}/leases/r/${name}`);
-  // Written twice: first as waiting, then as taken. At version 1 the next waiter could skip it.
-  expect(stat).toMatchObject({ czxid: token, version: 2 });
+  const names = await console.children(`${root}/sessions`);
+  const node = `${root}/sessions/${names.find((name) => name.endsWith("-notices"))}`;
+  const foreign = ['["lost","s","r","x"]', "{", '["wanted","s","never held","7"]', "\u0000"];
+  await console.send(setData(node, foreign.join("\n"), -1));
+  expect(await renew(store, "one")).toMatchObject({ kind: "renewed", gone: [], wanted: [] });
+  expect(await store.revoke({ resource: "r", token, limitMs: LIMIT_MS })).toEqual({
+    kind: "revoked",
+  });
+  await until("the holder is notified", async () => one?.losses.length === 1, LIMIT_MS);
+  expect([one?.losses, one?.wishes]).toEqual([[{ resource: "r", token }], []]);
 });
 
-test("S1: a waiter whose request to take its turn was not answered holds with the same token", async () => {
-  const root = newRoot();
-  const { link, store, other } = await openStorePair(zookeeper(), root);
-  await openSessions(store, "one");
-  await openSessions(other, "two");
-  const first = await take(other, "two");
-  expect((await ask(store, "one")).kind).toBe("busy");
-  await release(other, "two", first);
-  link.dropRepliesFrom = (chunk) => readOpcode(chunk) === SET_DATA;
-  await expect(ask(store, "one", { limitMs: 400 })).rejects.toMatchObject({ applied: "unknown" });
-  link.dropRepliesFrom = () => false;
-  const { holder } = await other.read({
-    resource: "r",
-    consistency: "linearizable",
-    limitMs: LIMIT_MS,
-  });
-  expect(await take(store, "one")).toBe(holder?.token);
-  expect((await ask(other, "two", { attempt: "two.2", queue: false })).kind).toBe("busy");
-});
-
-test("a waiter keeps waiting, without another grant request, when three connections in a row break", async () => {
-  const root = newRoot();
-  const { link, store, other } = await openStorePair(zookeeper(), root);
-  await openSessions(store, "two");
-  await openSessions(other, "one");
-  const first = await take(other, "one");
-  expect((await ask(store, "two")).kind).toBe("busy");
-  const wait = untilFree(store, "two");
-  let isOver = false;
-  void wait.then(() => {
-    isOver = true;
-  });
-  // The renewal finds the first connection broken, the checks after it find the others.
-  let broken = 0;
-  link.delay = () => {
-    broken += 1;
-    return broken <= 3 ? Promise.reject(new Error("broken")) : undefined;
-  };
-  const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 200 };
-  await store.renew(renewal).catch(() => undefined);
-  await until("it has connected again", async () => broken > 3, LIMIT_MS);
-  await sleep(HEAD_START_MS);
-  expect(isOver).toBe(false);
-  await release(other, "one", first);
-  await wait;
-  expect(await take(store, "two")).toBeGreaterThan(first);
-});
+/** By position in the queue. */
+function bySequence(one: string, other: string): number {
+  return Number(one.slice(-10)) - Number(other.slice(-10));
+}
 
 test("S5: concurrent revocations during renewals are all reported", async () => {
   const root = newRoot();

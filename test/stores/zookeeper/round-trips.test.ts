@@ -5,13 +5,12 @@ import { connect as dial, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { LeaseRef, Store } from "../../../src/stores/contract.ts";
+import type { GrantOutcome, LeaseRef, Store } from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
-import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
+import { Reported } from "../../support/stores/zookeeper-queue.ts";
 
 const zookeeper = useServer(startZooKeeper);
 const LIMIT_MS = 5_000;
@@ -49,8 +48,30 @@ function newRoot(): string {
   return `/trips${roots}`;
 }
 
+const reports = new Map<string, Reported>();
+
 async function open(store: Store, sessionId: string): Promise<void> {
-  await store.openSession({ sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS });
+  const events = new Reported();
+  reports.set(sessionId, events);
+  const session = { sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS };
+  await store.openSession({ ...session, events });
+}
+
+/** Waits until the store has reported the grant of "r" to the session. */
+async function reportedToken(sessionId: string): Promise<bigint> {
+  return (await reports.get(sessionId)?.token(`${sessionId}.r`)) ?? 0n;
+}
+
+async function freeLease(
+  store: Store,
+  sessionId: string,
+  resource: string,
+  held: GrantOutcome,
+): Promise<void> {
+  if (held.kind !== "granted") throw new Error(held.kind);
+  const { token } = held;
+  const outcome = await store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
+  expect(outcome).toEqual({ kind: "released" });
 }
 
 function ask(
@@ -87,10 +108,11 @@ test("a grant, a release and the renewal of a hundred leases take one flight of 
     expect([again, second.kind]).toEqual([single, "granted"]);
   }
   const renewal = await trips(() => store.renew({ ...session, withdrawn: [], acknowledged: [] }));
-  expect(renewal).toEqual([single, { kind: "renewed", ttlMs: 60_000, gone: [] }]);
+  const nothing = { gone: [], granted: [], wanted: [], waiting: 0 };
+  expect(renewal).toEqual([single, { kind: "renewed", ttlMs: 60_000, ...nothing }]);
 });
 
-test("a renewal that acknowledges revocations is one flight of two messages, the next renewal a single message", async () => {
+test("a renewal that acknowledges revocations also deletes and reads the notices, and the next one is a single message", async () => {
   const { store, counts } = await counted(newRoot());
   await open(store, "one");
   const granted = await ask(store, "one", "r");
@@ -105,7 +127,7 @@ test("a renewal that acknowledges revocations is one flight of two messages, the
     return [trips, answer.kind === "renewed" ? answer.gone : answer];
   };
   expect((await renew([]))[1]).toEqual([ref]);
-  expect(await renew([ref])).toEqual([{ flights: 1, messages: 2 }, []]);
+  expect(await renew([ref])).toEqual([{ flights: 2, messages: 3 }, []]);
   expect(await renew([ref])).toEqual([{ flights: 1, messages: 1 }, []]);
 });
 
@@ -155,51 +177,89 @@ test("a grant that is answered with busy names the holder and leaves nothing on 
   expect(await console.children(`${root}/leases/r`)).toHaveLength(1);
 });
 
-test("of 20 waiters, a release concerns only the first two, and the others send nothing", async () => {
+/** Counts the messages of one store during `work`. */
+async function messagesOf(counts: Counts, work: () => Promise<unknown>): Promise<number> {
+  const before = counts.messages;
+  await work();
+  return counts.messages - before;
+}
+
+test("a contended lock takes four messages after the holder, and five further back", async () => {
   const root = newRoot();
   const { store: holder } = await counted(root);
   await open(holder, "holder");
   const held = await ask(holder, "holder", "r");
-  if (held.kind !== "granted") throw new Error(held.kind);
+  const waiters = [];
+  for (const sessionId of ["second", "third"]) {
+    const { store, counts } = await counted(root);
+    await open(store, sessionId);
+    // Creates the parent of the resource in the cache of the store.
+    const warm = await ask(store, sessionId, "warm");
+    await freeLease(store, sessionId, "warm", warm);
+    waiters.push({ store, counts, sessionId });
+  }
+  const [second, third] = waiters as [(typeof waiters)[0], (typeof waiters)[0]];
+  // The creation of the parent, which exists already, is one more message in the first flight.
+  const queued = async ({ store, counts, sessionId }: typeof second): Promise<number> =>
+    messagesOf(counts, async () =>
+      expect((await ask(store, sessionId, "r", true)).kind).toBe("queued"),
+    );
+  expect([await queued(second), await queued(third)]).toEqual([4, 4]);
+  let former = { store: holder, sessionId: "holder", outcome: held };
+  const costs: number[] = [];
+  for (const { store, counts, sessionId } of waiters) {
+    const cost = await messagesOf(counts, async () => {
+      await freeLease(former.store, former.sessionId, "r", former.outcome);
+      const token = await reportedToken(sessionId);
+      former = { store, sessionId, outcome: { kind: "granted", token } };
+    });
+    costs.push(cost);
+  }
+  // The second waiter learns of its grant without a request; the third one lists the queue.
+  expect(costs).toEqual([0, 1]);
+  const released = await messagesOf(third.counts, () =>
+    freeLease(former.store, former.sessionId, "r", former.outcome),
+  );
+  expect(released).toBe(1);
+});
+
+test("of 20 waiters, a release concerns only the first one", async () => {
+  const root = newRoot();
+  const { store: holder } = await counted(root);
+  await open(holder, "holder");
+  const held = await ask(holder, "holder", "r");
   const waiters = [];
   for (let index = 0; index < 20; index += 1) {
     const { store, counts } = await counted(root);
     const sessionId = `w${index}`;
     await open(store, sessionId);
-    expect((await ask(store, sessionId, "r", true)).kind).toBe("busy");
-    waiters.push({ store, sessionId, counts, state: { isWoken: false } });
+    expect((await ask(store, sessionId, "r", true)).kind).toBe("queued");
+    waiters.push(counts);
   }
-  const stop = new AbortController();
-  onTestFinished(() => stop.abort());
-  const startedAt = performance.now();
-  for (const { store, sessionId, state } of waiters) {
-    const attempt = { sessionId, resource: "r", attempt: `${sessionId}.r`, limitMs: LIMIT_MS };
-    waitUntilFree(store, { ...attempt, signal: stop.signal }).then(
-      () => {
-        state.isWoken = true;
-      },
-      () => undefined,
-    );
-  }
-  // By now each has made its first check and waits.
-  await sleep(500);
-  const before = waiters.map(({ counts }) => counts.messages);
-  await holder.release({
-    sessionId: "holder",
-    resource: "r",
-    token: held.token,
-    limitMs: LIMIT_MS,
-  });
-  const first = waiters[0];
-  if (first === undefined) throw new Error("there are waiters");
-  await until("the first is woken", async () => first.state.isWoken, 5_000);
-  expect((await ask(first.store, first.sessionId, "r", true)).kind).toBe("granted");
+  // The first waiter has notified the holder by then.
   await sleep(300);
-  const woken = waiters.map(({ counts }, index) => counts.messages - (before[index] ?? 0));
-  // Each waiter also checks every 5 s, with three messages; the test must not fail on a machine
-  // that is slow enough for that.
-  const checks = Math.floor((performance.now() - startedAt) / 5_000);
-  // The second watches the first, in case it does not take its turn.
-  expect(woken.slice(2).filter((messages) => messages > 3 * checks)).toEqual([]);
-  expect(waiters.map(({ state }) => state.isWoken).filter(Boolean)).toHaveLength(1);
+  const before = waiters.map(({ messages }) => messages);
+  await freeLease(holder, "holder", "r", held);
+  await reportedToken("w0");
+  await sleep(300);
+  const sent = waiters.map(({ messages }, index) => messages - (before[index] ?? 0));
+  // The first one records in its node since when it holds the resource. The second one is notified
+  // of that write, reads the queue again, and notifies the new holder.
+  const [first = 0, second = 0, ...others] = sent;
+  expect([first <= 3, second <= 5]).toEqual([true, true]);
+  expect(others.filter((messages) => messages > 0)).toEqual([]);
+});
+
+test("a release and the next request travel together, without waiting for an answer", async () => {
+  const { store, counts } = await counted(newRoot());
+  await open(store, "one");
+  await freeLease(store, "one", "r", await ask(store, "one", "r"));
+  const held = await ask(store, "one", "r", false, "one.2");
+  const before = counts.messages;
+  const released = freeLease(store, "one", "r", held);
+  const next = ask(store, "one", "r", true, "one.3");
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(counts.messages - before).toBe(2);
+  expect((await next).kind).toBe("granted");
+  await released;
 });

@@ -17,7 +17,7 @@ storeSuite(onSharedServer, {
   name: "zookeeper",
   // Long enough for fifty grants in a row, each with a flush to disk, even on a busy machine.
   ttlMs: 1_500,
-  handsOff: false,
+  skipsQuiet: false,
   guarantees: { fifo: true, durable: true },
   create: async () => harness(zookeeper()),
 });

@@ -4,9 +4,15 @@ import { connect as dial } from "node:net";
 import { Duplex } from "node:stream";
 import { onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
+import type {
+  Grant,
+  GrantOutcome,
+  LeaseRef,
+  SessionEvents,
+  Store,
+} from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
-import { waitUntilFree } from "./until-free.ts";
+import { until } from "../../servers/ask.ts";
 
 export const TICK_MS = 200;
 export const LIMIT_MS = 5_000;
@@ -48,9 +54,42 @@ export async function openStorePair(server: Address, root: string): Promise<Pair
   return { link, store, other: await openStore(server, root) };
 }
 
-export async function openSessions(store: Store, ...sessionIds: string[]): Promise<void> {
-  for (const sessionId of sessionIds)
-    await store.openSession({ sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS });
+/** What a store has reported about a session. */
+export class Reported implements SessionEvents {
+  readonly grants: Grant[] = [];
+  readonly losses: LeaseRef[] = [];
+  readonly wishes: LeaseRef[] = [];
+
+  granted(grant: Grant): void {
+    this.grants.push(grant);
+  }
+
+  lost(ref: LeaseRef): void {
+    this.losses.push(ref);
+  }
+
+  wanted(ref: LeaseRef): void {
+    this.wishes.push(ref);
+  }
+
+  /** Waits for the grant of an attempt. Resolves with its token. */
+  async token(attempt: string): Promise<bigint> {
+    const find = (): Grant | undefined => this.grants.find((grant) => grant.attempt === attempt);
+    await until(`${attempt} is granted`, async () => find() !== undefined, LIMIT_MS);
+    return find()?.token ?? 0n;
+  }
+}
+
+/** Opens a session for each id. Returns what is reported about each. */
+export async function openSessions(store: Store, ...sessionIds: string[]): Promise<Reported[]> {
+  const reported: Reported[] = [];
+  for (const sessionId of sessionIds) {
+    const events = new Reported();
+    const session = { sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS };
+    await store.openSession({ ...session, events });
+    reported.push(events);
+  }
+  return reported;
 }
 
 interface Asked {
@@ -80,13 +119,8 @@ export function release(
   return store.release({ sessionId, resource, token, limitMs: LIMIT_MS });
 }
 
-export function untilFree(
-  store: Store,
-  sessionId: string,
-  attempt = `${sessionId}.1`,
-): Promise<void> {
-  const { signal } = new AbortController();
-  return waitUntilFree(store, { sessionId, resource: "r", attempt, limitMs: LIMIT_MS, signal });
+export function renew(store: Store, sessionId: string): ReturnType<Store["renew"]> {
+  return store.renew({ sessionId, withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
 }
 
 /** A connection to the server that fails on demand. */
