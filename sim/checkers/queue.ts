@@ -31,15 +31,13 @@ const WHOLE_MS = 2;
  * Stores that are checked for prompt grants. ZooKeeper is not, because it is late in a few runs
  * (docs/simulator.md).
  */
-const PROMPT_STORES: ReadonlySet<string> = new Set(["etcd", "redis", "postgres"]);
+const PROMPT_STORES: ReadonlySet<string> = new Set(["redis", "postgres"]);
 /**
- * How long it takes until the server has registered a waiter's subscription: one message on Redis;
- * a read and one message on etcd. The waiter then checks once more, which is one of the two round
- * trips.
+ * How long it takes until the server has registered a waiter's subscription: one message on Redis.
+ * The waiter then checks once more, which is one of the two round trips.
  */
 const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([
   ["redis", CALM_MAX_MS],
-  ["etcd", 3 * CALM_MAX_MS],
 ]);
 /**
  * How many waiters at the head of the queue are notified of a change. If all of them are stuck, the

@@ -23,6 +23,8 @@ export interface Range {
   /** Everything from `key` up to here, exclusive; without it, that key alone. */
   readonly end?: Uint8Array | undefined;
   readonly limit?: number | undefined;
+  /** Ordered by create revision instead of by key. */
+  readonly oldestFirst?: boolean | undefined;
   /** As it was at this revision. */
   readonly revision?: bigint | undefined;
   readonly keysOnly?: boolean | undefined;
@@ -41,9 +43,8 @@ export type Compare = {
   /** Then it must hold for every key from `key` up to here; where there is none, for one that was never made. */
   readonly end?: Uint8Array | undefined;
 } & (
-  | { readonly target: "create"; readonly is: "=" | ">"; readonly than: bigint }
-  | { readonly target: "mod" | "lease"; readonly is: "="; readonly than: bigint }
-  | { readonly target: "value"; readonly is: "=" | ">" | "<"; readonly than: Uint8Array }
+  | { readonly target: "create"; readonly is: "=" | ">" | "<"; readonly than: bigint }
+  | { readonly target: "value"; readonly is: "="; readonly than: Uint8Array }
 );
 
 export type Op =
@@ -55,8 +56,6 @@ export type Op =
         readonly lease: bigint;
       };
     }
-  /** Puts what is there already: nothing but its revision is new. */
-  | { readonly touch: { readonly key: Uint8Array } }
   | { readonly remove: { readonly key: Uint8Array; readonly end?: Uint8Array } }
   | { readonly txn: Txn };
 
@@ -80,8 +79,10 @@ interface OpAnswer {
 }
 
 const NO_HEADER: Header = { revision: 0n, term: 0n };
+const ASCENDING = 1;
+const BY_CREATE_REVISION = 2;
 const RESULTS = { "=": 0, ">": 1, "<": 2 } as const;
-const TARGET_FIELDS = { create: [1, 5], mod: [2, 6], lease: [4, 8], value: [3, 7] } as const;
+const TARGET_FIELDS = { create: [1, 5], value: [3, 7] } as const;
 
 export function encodeRange(range: Range): Buffer {
   const writer = new Writer();
@@ -147,6 +148,10 @@ function writeRange(writer: Writer, range: Range): void {
   if (range.end !== undefined) writer.bytes(2, range.end);
   if (range.limit !== undefined) writer.uint(3, range.limit);
   if (range.revision !== undefined) writer.int64(4, range.revision);
+  if (range.oldestFirst === true) {
+    writer.uint(5, ASCENDING);
+    writer.uint(6, BY_CREATE_REVISION);
+  }
   writer.flag(7, range.serializable);
   writer.flag(8, range.keysOnly);
 }
@@ -175,12 +180,6 @@ function writeOp(writer: Writer, op: Op): void {
       writer.bytes(1, op.put.key);
       writer.bytes(2, op.put.value);
       writer.int64(3, op.put.lease);
-    });
-  } else if ("touch" in op) {
-    writer.message(2, () => {
-      writer.bytes(1, op.touch.key);
-      writer.flag(5, true);
-      writer.flag(6, true);
     });
   } else if ("remove" in op) {
     writer.message(3, () => {

@@ -3,9 +3,9 @@
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import { connectFailure, statusOf } from "./failures.ts";
+import { connectFailure, statusOf } from "./errors.ts";
 import type { Txn } from "./kv.ts";
-import { Members } from "./members.ts";
+import { EtcdClient } from "./client.ts";
 import type { Names } from "./names.ts";
 import type { Settings } from "./options.ts";
 import { status, txn } from "./rpc.ts";
@@ -18,12 +18,12 @@ export interface OpenParts {
   readonly warn: (text: string) => void;
 }
 
-export async function openMembers(
+export async function openClient(
   settings: Settings,
   { clock, warn }: OpenParts,
-): Promise<Members> {
+): Promise<EtcdClient> {
   const { connectMs, login, onWarning = warn } = settings;
-  const members = new Members(settings.transports(clock), login, clock);
+  const members = new EtcdClient(settings.transports(clock), login, clock);
   try {
     await within(clock, connectMs, members.place, prepare(members, settings));
   } catch (error) {
@@ -36,7 +36,7 @@ export async function openMembers(
   }
   return members;
 
-  async function prepare(opened: Members, { names }: Settings): Promise<void> {
+  async function prepare(opened: EtcdClient, { names }: Settings): Promise<void> {
     // Later than the limit of the whole: that one's message names the setting.
     const limitMs = connectMs + 500;
     await opened.logIn(limitMs);

@@ -4,7 +4,7 @@
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits, type Limit } from "../../async/limits.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { judge, statusOf, unavailable } from "./failures.ts";
+import { judge, statusOf, unavailable } from "./errors.ts";
 import type { EtcdCall, EtcdTransport } from "./transport.ts";
 
 export interface Member {

@@ -39,6 +39,8 @@ interface WatchTarget {
   readonly key: Uint8Array;
   readonly end?: Uint8Array | undefined;
   readonly from: bigint;
+  /** Without events for keys that are written. */
+  readonly deletionsOnly?: boolean | undefined;
 }
 
 export interface WatchEvent {
@@ -96,7 +98,7 @@ export const leaseTimeToLive: Rpc<bigint, LeaseAnswer> = {
   decode: decodeLease,
 };
 
-/** A stream: one message per renewal, answered in order. */
+/** A stream in etcd's definition. A stream of one message each way is the same as a call. */
 export const leaseKeepAlive: Rpc<bigint, LeaseAnswer> = {
   name: "renewal of a lease",
   path: "/etcdserverpb.Lease/LeaseKeepAlive",
@@ -163,17 +165,21 @@ function decodeLease(message: Uint8Array): LeaseAnswer {
   return answer;
 }
 
+/** etcd's filter against events of writes. */
+const NO_PUT = 0;
+
 function encodeWatch(order: WatchOrder): Buffer {
   return written((writer) => {
     if ("cancel" in order) {
       writer.message(2, () => writer.int64(1, order.cancel));
       return;
     }
-    const { id, key, end, from } = order.create;
+    const { id, key, end, from, deletionsOnly } = order.create;
     writer.message(1, () => {
       writer.bytes(1, key);
       if (end !== undefined) writer.bytes(2, end);
       writer.int64(3, from);
+      if (deletionsOnly === true) writer.uint(5, NO_PUT);
       writer.int64(7, id);
     });
   });

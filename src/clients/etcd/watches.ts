@@ -3,9 +3,9 @@
 // from the one behind it: a compaction of exactly that one would swallow a deletion without a word (seen on 3.4).
 
 import type { Clock, Timer } from "../../async/clock.ts";
-import { judge } from "./failures.ts";
+import { judge } from "./errors.ts";
 import type { Credential } from "./logins.ts";
-import type { Members, Opened } from "./members.ts";
+import type { EtcdClient, Opened } from "./client.ts";
 import { watch as rpc, type WatchAnswer, type WatchEvent } from "./rpc.ts";
 
 export interface WatchListener {
@@ -19,6 +19,7 @@ export interface WatchListener {
 interface Watch {
   readonly key: Uint8Array;
   readonly end: Uint8Array | undefined;
+  readonly deletionsOnly: boolean;
   readonly listener: WatchListener;
   /** The first revision that was not seen yet; undefined until the watch has begun. */
   next: bigint | undefined;
@@ -28,7 +29,7 @@ const RETRY_MIN_MS = 20;
 const RETRY_MAX_MS = 1_000;
 
 export class Watches {
-  readonly #members: Members;
+  readonly #members: EtcdClient;
   readonly #clock: Clock;
   readonly #watches = new Map<bigint, Watch>();
   #line: Opened | undefined;
@@ -39,20 +40,26 @@ export class Watches {
   #retryTimer: Timer | undefined;
   #closed = false;
 
-  constructor(members: Members, clock: Clock) {
+  constructor(members: EtcdClient, clock: Clock) {
     this.#members = members;
     this.#clock = clock;
   }
 
   /** Everything from this revision on, or from now on. Returns the function that ends it. */
   open(
-    target: { readonly key: Uint8Array; readonly end?: Uint8Array | undefined },
+    target: {
+      readonly key: Uint8Array;
+      readonly end?: Uint8Array | undefined;
+      /** Without events for keys that are written. */
+      readonly deletionsOnly?: boolean;
+    },
     from: bigint | undefined,
     listener: WatchListener,
   ): () => void {
     this.#lastId += 1n;
     const id = this.#lastId;
-    this.#watches.set(id, { key: target.key, end: target.end, listener, next: from });
+    const { key, end, deletionsOnly = false } = target;
+    this.#watches.set(id, { key, end, deletionsOnly, listener, next: from });
     if (this.#line !== undefined) this.#create(id, from);
     else if (this.#retryTimer === undefined) this.#connect();
     return () => this.#leave(id);
@@ -91,8 +98,9 @@ export class Watches {
   #create(id: bigint, from: bigint | undefined): void {
     const watch = this.#watches.get(id);
     if (watch === undefined) return;
-    const { key, end } = watch;
-    this.#line?.stream.send(rpc.encode({ create: { id, key, end, from: from ?? 0n } }));
+    const { key, end, deletionsOnly } = watch;
+    const create = { id, key, end, from: from ?? 0n, deletionsOnly };
+    this.#line?.stream.send(rpc.encode({ create }));
   }
 
   #heard(answer: WatchAnswer): void {

@@ -5,11 +5,13 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, type TenureError } from "../../core/errors.ts";
-import { judge, loginRejected, refusal, statusOf, unavailable, withApplied } from "./failures.ts";
+import { judge, loginRejected, refusal, statusOf, unavailable, withApplied } from "./errors.ts";
 import { type Credential, Logins } from "./logins.ts";
 import { type Member, Race, type Reply } from "./race.ts";
 import { authenticate, type Rpc } from "./rpc.ts";
 import type { EtcdMetadata, EtcdStream, EtcdStreamEvents, EtcdTransport } from "./transport.ts";
+
+export type { Reply };
 
 export interface Login {
   readonly name: string;
@@ -38,7 +40,7 @@ export interface CallOptions {
 /** One with the login at hand, one with a new login, and one more because roles can change just after that login. */
 const TRIES_MAX = 3;
 
-export class Members {
+export class EtcdClient {
   /** For people: all of them. */
   readonly place: string;
   readonly #clock: Clock;
