@@ -141,16 +141,23 @@ export function withdrawTxn(names: Names, session: Session, request: AttemptRequ
   return { when: [exists(session.names.key)], yes, no: [] };
 }
 
-/** Deletes the key of the holder and leaves a note for its session, on the same etcd lease. */
+/**
+ * Deletes the key of the holder. Leaves a note for its session, and a mark, because the answer to
+ * the request of the holder may have been lost.
+ */
 export function revokeTxn(names: Names, holder: KeyValue, { resource, token }: RevokeRequest): Txn {
   const { key, lease } = holder;
-  const note = names.sessionOfLease(lease).revoked(resource);
-  const value = Buffer.from(String(token));
-  // A key without a lease was written by another program, which has no session.
-  const notify: Op[] = lease === 0n ? [] : [{ put: { key: note, value, lease } }];
+  const session = names.sessionOfLease(lease);
+  const note = session.revoked(resource);
+  const mark = session.mark(names.readQueueKey(key)?.attempt ?? "");
+  const notify: Op[] = [
+    { put: { key: note, value: Buffer.from(String(token)), lease } },
+    { put: { key: mark, value: Buffer.alloc(0), lease } },
+  ];
   return {
     when: [hasRevision(key, token)],
-    yes: [{ remove: { key } }, ...notify],
+    // A key without a lease was written by another program, which has no session.
+    yes: [{ remove: { key } }, ...(lease === 0n ? [] : notify)],
     no: [{ get: { key: note } }],
   };
 }

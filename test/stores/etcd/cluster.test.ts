@@ -86,8 +86,7 @@ describe("one member of three", () => {
       const prefix = newPrefix();
       const store = await opened({ url: `etcd://${at(leader)}`, prefix });
       const waiter = await opened({ url: `etcd://${[at(first), at(second)]}`, prefix });
-      const { wait, release } = await holdAndQueue(store, waiter);
-      const waiting = wait();
+      const { handoff, release } = await holdAndQueue(store, waiter);
       await sleep(200);
       await first[fault]();
       try {
@@ -95,7 +94,7 @@ describe("one member of three", () => {
         const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 4_000 };
         expect((await waiter.renew(renewal)).kind).toBe("renewed");
         await release();
-        await waiting;
+        await handoff;
       } finally {
         if (fault === "kill") await first.start();
         else await first.resume();
