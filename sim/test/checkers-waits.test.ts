@@ -274,11 +274,11 @@ describe("waiters", () => {
       seek(2, `p-${name}`, name, 2n),
     ]);
     const down: Step = [from, "p2", { kind: "listens", from: Number.POSITIVE_INFINITY }];
-    const checkStore = (store: "etcd" | "redis", ...steps: readonly Step[]): string[] =>
+    const checkStore = (store: "postgres" | "redis", ...steps: readonly Step[]): string[] =>
       checkWithPlan({ ...plan, store }, [...waiting, ...steps, down, grant(free + 900, 2n, "c")]);
     expect(checkStore("redis", ...stuck)).toEqual([]);
     expect(checkStore("redis", ...stuck.slice(2))).toHaveLength(1);
-    expect(checkStore("etcd", ...stuck)).toHaveLength(1);
+    expect(checkStore("postgres", ...stuck)).toHaveLength(1);
   });
 
   test("L1: a grant after an expiry may take the store's lag longer", () => {
@@ -306,7 +306,7 @@ describe("waiters", () => {
       found.filter((text) => text.includes("p2 waited"));
     expect(onlyP2(checkStore("postgres", ...gone("d"), ...gone("e")))).toEqual([]);
     expect(onlyP2(checkStore("postgres", ...gone("d")))).toHaveLength(1);
-    expect(onlyP2(checkStore("etcd", ...gone("d"), ...gone("e")))).toHaveLength(1);
+    expect(onlyP2(checkStore("redis", ...gone("d"), ...gone("e")))).toHaveLength(1);
   });
 
   test("FIFO: a grant that ended before its holder learned of it does not end the wait", () => {

@@ -318,8 +318,8 @@ describe("a request", () => {
     const { port } = server.address() as AddressInfo;
     const { clock } = systemParts();
     const target = { host: "127.0.0.1", port, tls: undefined, connectMs: 5_000 };
-    const members = new EtcdClient([new Http2Transport(target, clock)], undefined, clock);
-    onTestFinished(() => members.close());
+    const client = new EtcdClient([new Http2Transport(target, clock)], undefined, clock);
+    onTestFinished(() => client.close());
     const question = { when: [], yes: [], no: [] };
     await fc.assert(
       fc.asyncProperty(
@@ -327,7 +327,7 @@ describe("a request", () => {
         fc.constantFrom("0", "0", "0", "", "x"),
         async (body, status) => {
           Object.assign(reply, { body, status });
-          const error = await members.call(rpcs.txn, question, { limitMs: 5_000 }).then(
+          const error = await client.call(rpcs.txn, question, { limitMs: 5_000 }).then(
             () => undefined,
             (reason: unknown) => reason,
           );

@@ -1,5 +1,5 @@
-// Transactions and reads of etcd's key space, as values: what a request says, and what its answer tells. Field numbers
-// are those of etcd's rpc.proto and kv.proto (3.4 and up).
+// Transactions and reads of etcd's key space, and their encoding. Field numbers are those of etcd's
+// rpc.proto and kv.proto (3.4 and newer).
 
 import { type Reader, Writer } from "./protobuf.ts";
 
@@ -11,7 +11,7 @@ export interface KeyValue {
   readonly lease: bigint;
 }
 
-/** What every answer says about the member that gave it. */
+/** What every answer says about the member that sent it. */
 export interface Header {
   readonly revision: bigint;
   /** The term of the newest entry that the member had applied. */
@@ -20,15 +20,15 @@ export interface Header {
 
 export interface Range {
   readonly key: Uint8Array;
-  /** Everything from `key` up to here, exclusive; without it, that key alone. */
+  /** All keys from `key` up to this one, exclusive. Absent: only `key`. */
   readonly end?: Uint8Array | undefined;
   readonly limit?: number | undefined;
   /** Ordered by create revision instead of by key. */
   readonly oldestFirst?: boolean | undefined;
-  /** As it was at this revision. */
+  /** The state at this revision. Absent: the current one. */
   readonly revision?: bigint | undefined;
   readonly keysOnly?: boolean | undefined;
-  /** The member's own, perhaps old, view; else what a majority confirms. */
+  /** What the member has, which may be old. Otherwise a majority confirms it. */
   readonly serializable?: boolean | undefined;
 }
 
@@ -40,7 +40,10 @@ export interface RangeAnswer {
 
 export type Compare = {
   readonly key: Uint8Array;
-  /** Then it must hold for every key from `key` up to here; where there is none, for one that was never made. */
+  /**
+   * Compares every key from `key` up to this one, exclusive. If there is none, compares a key that
+   * was never created.
+   */
   readonly end?: Uint8Array | undefined;
 } & (
   | { readonly target: "create"; readonly is: "=" | ">" | "<"; readonly than: bigint }
@@ -68,7 +71,7 @@ export interface Txn {
 export interface TxnAnswer {
   readonly header: Header;
   readonly succeeded: boolean;
-  /** One for each op of the branch that was taken. */
+  /** One for each operation of the branch that was applied. */
   readonly answers: readonly OpAnswer[];
 }
 

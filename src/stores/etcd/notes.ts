@@ -32,8 +32,9 @@ export class Notes {
 
   /** The session has a new lease. */
   held(session: Session): void {
-    const isDone = session.closeWatch !== undefined && session.unstamped.size === 0;
-    if (isDone || session.isEnded) return;
+    const { events, closeWatch, unstamped, isEnded } = session;
+    const isWatched = closeWatch !== undefined || events === undefined;
+    if (isEnded || (isWatched && unstamped.size === 0)) return;
     session.timer ??= this.#parts.clock.setTimer(() => this.#check(session), WATCH_AFTER_MS);
   }
 
@@ -65,7 +66,8 @@ export class Notes {
     }
     const [oldest] = session.held.values();
     if (oldest === undefined) return;
-    if (oldest.heldSince <= since) session.closeWatch ??= this.#watch(session);
+    if (oldest.heldSince <= since && session.events !== undefined)
+      session.closeWatch ??= this.#watch(session);
     this.held(session);
   }
 

@@ -119,7 +119,7 @@ describe.each(Object.keys(stores))("%s", (name) => {
     const [winner, ...others] = outcomes
       .slice(1)
       .map((outcome, index) => ({ outcome, asked: asked[index] }))
-      .sort((one, other) => other.outcome.kind.localeCompare(one.outcome.kind));
+      .sort(({ outcome }) => (outcome.kind === "granted" ? -1 : 1));
     let last = requireToken(winner?.outcome);
     const waiting = others.map((each) => each.asked ?? wish("", "", ""));
     const { signal } = new AbortController();

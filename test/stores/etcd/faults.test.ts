@@ -128,10 +128,10 @@ describe("a broken link", () => {
     const isAnew = async (): Promise<boolean> => proxy.counts().connections > connections;
     await until("a new connection is tried", isAnew, 15_000);
     await proxy.heal();
-    await until("the release is seen", async () => seen.length === 2, 10_000);
+    await until("the handoff is seen", async () => seen.length === 2, 10_000);
     stop.abort();
     await watching;
-    expect(seen).toEqual(["one", undefined]);
+    expect(seen).toEqual(["one", "two"]);
   }, 40_000);
 });
 

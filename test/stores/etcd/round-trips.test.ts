@@ -209,9 +209,18 @@ class EventLog implements SessionEvents {
   readonly grants: Grant[] = [];
   readonly losses: LeaseRef[] = [];
   readonly wishes: LeaseRef[] = [];
+  readonly first: Promise<Grant>;
+  #onGrant: (grant: Grant) => void = () => undefined;
+
+  constructor() {
+    this.first = new Promise((resolve) => {
+      this.#onGrant = resolve;
+    });
+  }
 
   granted(grant: Grant): void {
     this.grants.push(grant);
+    this.#onGrant(grant);
   }
 
   lost(ref: LeaseRef): void {
@@ -246,10 +255,7 @@ async function contender(
     events,
     ask: () => store.grant({ ...session, attempt: `${sessionId}.1`, queue: true }),
     release: (token) => store.release({ ...session, token }),
-    granted: async () => {
-      await until("the grant is reported", async () => events.grants.length > 0, LIMIT_MS);
-      return events.grants[0]?.token ?? 0n;
-    },
+    granted: async () => (await events.first).token,
   };
 }
 
@@ -327,9 +333,10 @@ describe("waiting", () => {
     expect(served).toEqual(waiters.map((_, index) => index));
     expect(tokens).toEqual([...tokens].sort((a, b) => Number(a - b)));
     const requests = waiters.flatMap(({ transport }) => transport.sent);
-    // On a busy machine a waiter may have time to notify the holder before it.
-    expect(requests.filter((name) => name === "Range")).toEqual([]);
-    expect(requests.length).toBeLessThan(2.5 * waiters.length);
+    // A release for each. On a busy machine, a lease may be held for so many milliseconds that the
+    // session watches it and the next waiter notifies it.
+    expect(requests.filter((name) => name === "Txn").length).toBeLessThan(2 * waiters.length);
+    expect(requests.length).toBeLessThan(3 * waiters.length);
     for (const { events } of waiters) expect(events.grants).toHaveLength(1);
   });
 
