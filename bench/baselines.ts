@@ -7,7 +7,7 @@ import pg from "pg";
 import postgres from "postgres";
 import { createClient } from "redis";
 import type { Txn } from "../src/clients/etcd/kv.ts";
-import { openMembers } from "../src/clients/etcd/open.ts";
+import { openClient } from "../src/clients/etcd/open.ts";
 import { checkEtcdOptions } from "../src/clients/etcd/options.ts";
 import { range, txn } from "../src/clients/etcd/rpc.ts";
 import { loadDriver } from "../src/clients/sqlite/driver.ts";
@@ -148,7 +148,7 @@ export async function openPostgresJs(url: string): Promise<Baseline> {
 
 async function openEtcd(url: string): Promise<Baseline> {
   const settings = checkEtcdOptions({ url, onWarning: () => undefined });
-  const members = await openMembers(settings, systemParts());
+  const members = await openClient(settings, systemParts());
   const limits = { limitMs: LIMIT_MS };
   const value = Buffer.from("a holder");
   return {

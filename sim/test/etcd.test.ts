@@ -1,55 +1,51 @@
-// Goal: a grant request that is repeated after its answer was lost recognizes its own grant and
-// does not enter the queue, although the record of each copy has another timestamp. Method: the
-// store's transactions on the key space of the model.
+// Goal: an attempt has at most one key in the queue and is granted at most once, however often its
+// request arrives. Method: the store's transactions on the key space of the model.
 import { expect, test } from "vitest";
-import type { Txn, TxnAnswer } from "../../src/clients/etcd/kv.ts";
-import type { Members } from "../../src/clients/etcd/members.ts";
+import type { TxnAnswer } from "../../src/clients/etcd/kv.ts";
 import { namesOf } from "../../src/clients/etcd/names.ts";
-import { StoreUnavailableError } from "../../src/core/errors.ts";
-import { Attempts } from "../../src/stores/etcd/attempts.ts";
-import { type GrantParts, grant } from "../../src/stores/etcd/grants.ts";
-import type { Transactions } from "../../src/stores/etcd/transactions.ts";
-import { ManualClock } from "../../src/testing/index.ts";
+import {
+  type GrantAnswer,
+  grantTxn,
+  moveTxn,
+  readGrantAnswer,
+  releaseTxn,
+  revokeTxn,
+  withdrawTxn,
+} from "../../src/stores/etcd/grant.ts";
+import { type Attempt, Session } from "../../src/stores/etcd/session.ts";
 import { KeySpace, type TxnResult } from "../models/etcd/key-space.ts";
 
 const names = namesOf("tenure/");
-const sessionId = "5e".repeat(16);
 
-function world(): { parts: GrantParts; clock: ManualClock; loseNext(): void; puts(): string[] } {
-  const clock = new ManualClock();
-  const put: string[] = [];
+function world(): {
+  space: KeySpace;
+  begin(id: string, rank?: number): Attempt;
+  ask(attempt: Attempt, options?: { queue?: boolean; released?: bigint }): GrantAnswer;
+  keys(): string[];
+} {
   const space = new KeySpace(
-    () => clock.now(),
-    ({ events }) => {
-      for (const { isDelete, kv } of events) if (!isDelete) put.push(kv.key.toString());
-    },
+    () => 0,
+    () => undefined,
   );
-  const { key, lease } = names.session(sessionId);
+  const session = new Session("5e".repeat(16), names.session("5e".repeat(16)), undefined);
+  const { key, lease } = session.names;
   space.grantLease(lease, 60);
   space.txn({ when: [], yes: [{ put: { key, value: Buffer.from("h"), lease } }], no: [] });
-  put.length = 0;
-  let isLost = false;
-  const ask = async (transaction: Txn): Promise<{ answer: TxnAnswer; doubtful: boolean }> => {
-    const answer = toAnswer(space, space.txn(transaction));
-    if (!isLost) return { answer, doubtful: false };
-    isLost = false;
-    throw new StoreUnavailableError("The answer was lost.", { applied: "unknown" });
-  };
-  const members = {
-    ask: (_rpc: unknown, transaction: Txn) => ask(transaction),
-    call: async (_rpc: unknown, transaction: Txn) => (await ask(transaction)).answer,
-  } as unknown as Members;
-  const transactions = {
-    ask: (_resource: string, transaction: Txn) => ask(transaction),
-  } as unknown as Transactions;
-  const attempts = new Attempts();
   return {
-    parts: { members, names, attempts, transactions, clock, now: () => clock.now() },
-    clock,
-    loseNext: () => {
-      isLost = true;
+    space,
+    begin: (attempt, rank) =>
+      session.begin({ sessionId: session.id, resource: "r", attempt, rank, limitMs: 1 }, "{}"),
+    ask: (attempt, { queue = true, released } = {}) => {
+      const result = space.txn(grantTxn(names, attempt, { queue, released, wallMs: 5 }));
+      const answer = readGrantAnswer(names, attempt, toAnswer(space, result));
+      const { own } = answer;
+      if (own !== undefined) Object.assign(attempt, { key: own.key, revision: own.createRevision });
+      return answer;
     },
-    puts: () => put,
+    keys: () =>
+      space
+        .range({ ...names.queue("r"), oldestFirst: true })
+        .kvs.map((kv) => names.readQueueKey(kv.key)?.attempt ?? ""),
   };
 }
 
@@ -64,28 +60,79 @@ function toAnswer(space: KeySpace, { succeeded, answers }: TxnResult): TxnAnswer
   return { header, succeeded, answers: inner };
 }
 
-const request = { sessionId, resource: "r", attempt: "mine", holderId: "h", limitMs: 100 };
+test("a repeated request finds its own key, whether it holds or waits", () => {
+  const { begin, ask, keys } = world();
+  const [a, b] = [begin("a"), begin("b")];
+  const first = ask(a);
+  expect(first).toMatchObject({ isHolder: true });
+  expect(ask(a)).toMatchObject({ isHolder: true, own: first.own });
+  const second = ask(b);
+  expect(second).toMatchObject({ isHolder: false });
+  expect(ask(b)).toMatchObject({ isHolder: false, own: second.own });
+  expect(keys()).toEqual(["a", "b"]);
+});
 
-test.each([undefined, 17, { text: "}:9" }])(
-  "a repeated request with the value %j recognizes its own grant",
-  async (value) => {
-    const { parts, clock, loseNext, puts } = world();
-    const wish = { ...request, value, queue: true };
-    loseNext();
-    await expect(grant(parts, wish)).rejects.toThrow("The answer was lost.");
-    await clock.advance(1_234);
-    expect(await grant(parts, wish)).toEqual({ kind: "granted", token: 3n });
-    expect(puts()).not.toContain(String(names.waiter("r", "mine")));
-  },
-);
+test("an attempt whose name begins with that of another one has its own key", () => {
+  const { begin, ask, keys } = world();
+  for (const id of ["one.1", "one.10", "one", "one.1:"]) ask(begin(id));
+  expect(keys()).toEqual(["one.1", "one.10", "one", "one.1:"]);
+});
 
-test.each(["mine2", "mine:", "min"])(
-  "another attempt of the same session, %j, enters the queue",
-  async (attempt) => {
-    const { parts, puts } = world();
-    expect(await grant(parts, { ...request, queue: true })).toMatchObject({ kind: "granted" });
-    const other = await grant(parts, { ...request, attempt, queue: true });
-    expect(other).toEqual({ kind: "busy", holderId: "h" });
-    expect(puts()).toContain(String(names.waiter("r", attempt)));
-  },
-);
+test("a busy attempt that does not wait leaves no key", () => {
+  const { begin, ask, keys } = world();
+  ask(begin("a"));
+  expect(ask(begin("b"), { queue: false })).toMatchObject({ own: undefined, isHolder: false });
+  expect(keys()).toEqual(["a"]);
+});
+
+test("S5: a late copy of a released, withdrawn or revoked attempt enters no queue", () => {
+  for (const end of ["release", "withdraw", "revoke"]) {
+    const { space, begin, ask, keys } = world();
+    const attempt = begin("a");
+    ask(attempt);
+    attempt.unanswered = end === "revoke" ? 0 : 1;
+    const request = { sessionId: "", resource: "r", attempt: "a", limitMs: 1 };
+    const [holder] = space.range(names.queue("r")).kvs;
+    if (holder === undefined) throw new Error("there is no holder");
+    const token = holder.createRevision;
+    if (end === "release") space.txn(releaseTxn(names, attempt, undefined));
+    else if (end === "withdraw") space.txn(withdrawTxn(names, attempt.session, request));
+    else space.txn(revokeTxn(names, holder, { ...request, token }));
+    expect(keys()).toEqual([]);
+    expect(ask(attempt), end).toMatchObject({ isMarked: true, own: undefined });
+    expect(keys()).toEqual([]);
+  }
+});
+
+test("S5: a request for a lease that is held does not take the resource again after its end", () => {
+  const { space, begin, ask, keys } = world();
+  const attempt = begin("a");
+  ask(attempt);
+  attempt.state = "held";
+  space.txn(releaseTxn(names, attempt, undefined));
+  expect(ask(attempt)).toMatchObject({ own: undefined, isHolder: false });
+  expect(keys()).toEqual([]);
+});
+
+test("a grant in the message of a release ignores the key that the release deletes, and no other", () => {
+  const { begin, ask } = world();
+  const [a, b, c] = [begin("a"), begin("b"), begin("c")];
+  ask(a);
+  expect(ask(b, { queue: false, released: a.revision })).toMatchObject({ isHolder: true });
+  expect(ask(c, { queue: false, released: a.revision })).toMatchObject({ own: undefined });
+});
+
+test("an attempt that gives way has one key, a younger one, and keeps its place in its rank", () => {
+  const { space, begin, ask, keys } = world();
+  const [a, b] = [begin("a", 1), begin("b", 0)];
+  ask(a);
+  ask(b);
+  const since = a.revision;
+  for (let move = 0; move < 2; move += 1) {
+    space.txn(moveTxn(names, a));
+    expect(keys()).toEqual(["b", "a"]);
+    const { own } = ask(a);
+    expect(own && names.readQueueKey(own.key)).toMatchObject({ attempt: "a", rank: 1, since });
+  }
+  expect(a.revision).toBeGreaterThan(b.revision);
+});

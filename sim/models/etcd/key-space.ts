@@ -34,7 +34,6 @@ export interface Commit {
  * a half times that, rounded up.
  */
 const TTL_MIN_S = 2;
-const INVALID_ARGUMENT = 3;
 const NOT_FOUND = 5;
 const FAILED_PRECONDITION = 9;
 
@@ -53,8 +52,9 @@ export class KeySpace {
     this.#onCommit = onCommit;
   }
 
-  range({ key, end, limit, keysOnly }: Range): { kvs: KeyValue[]; more: boolean } {
+  range({ key, end, limit, keysOnly, oldestFirst }: Range): { kvs: KeyValue[]; more: boolean } {
     const found = this.#between(key, end);
+    if (oldestFirst) found.sort((a, b) => Number(a.createRevision - b.createRevision));
     const most = limit === undefined || limit === 0 ? found.length : limit;
     const kvs = found.slice(0, most);
     return {
@@ -131,7 +131,6 @@ export class KeySpace {
     if ("get" in op) return this.range(op.get);
     if ("txn" in op) return { txn: this.#apply(op.txn) };
     if ("put" in op) this.#put(op.put);
-    else if ("touch" in op) this.#put(this.#existing(op.touch.key));
     else
       for (const { key } of this.#between(op.remove.key, op.remove.end)) this.#remove(toName(key));
     return "done";
@@ -152,12 +151,6 @@ export class KeySpace {
     this.#keys.set(name, kv);
     this.#leases.get(lease)?.keys.add(name);
     this.#pending.push({ isDelete: false, kv });
-  }
-
-  #existing(key: Uint8Array): KeyValue {
-    const kv = this.#keys.get(toName(key));
-    if (kv === undefined) throw new EtcdStatusError(INVALID_ARGUMENT, "etcdserver: key not found");
-    return kv;
   }
 
   #remove(name: string): void {
@@ -184,13 +177,11 @@ export class KeySpace {
   #holds(compare: Compare): boolean {
     const found = this.#between(compare.key, compare.end);
     if (found.length === 0) return compare.target !== "value" && compares(0n, compare);
-    return found.every((kv) => {
-      if (compare.target === "value") {
-        const order = kv.value.compare(compare.than);
-        return compare.is === "=" ? order === 0 : compare.is === ">" ? order > 0 : order < 0;
-      }
-      return compares(selectNumber(kv, compare.target), compare);
-    });
+    return found.every((kv) =>
+      compare.target === "value"
+        ? kv.value.equals(compare.than)
+        : compares(kv.createRevision, compare),
+    );
   }
 
   #between(key: Uint8Array, end: Uint8Array | undefined): KeyValue[] {
@@ -222,12 +213,8 @@ export type Why = "txn" | "revoked" | "expired";
 
 function compares(actual: bigint, compare: Compare): boolean {
   if (compare.target === "value") return false;
-  return compare.is === ">" ? actual > compare.than : actual === compare.than;
-}
-
-function selectNumber(kv: KeyValue, target: "create" | "mod" | "lease"): bigint {
-  if (target === "lease") return kv.lease;
-  return target === "mod" ? kv.modRevision : kv.createRevision;
+  if (compare.is === "=") return actual === compare.than;
+  return compare.is === ">" ? actual > compare.than : actual < compare.than;
 }
 
 /** Uses one character per byte, so that text order is byte order. */

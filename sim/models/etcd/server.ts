@@ -15,6 +15,7 @@ interface Watcher {
   readonly id: bigint;
   readonly key: Uint8Array;
   readonly end: Uint8Array | undefined;
+  readonly deletionsOnly: boolean;
   readonly send: (message: Uint8Array) => void;
 }
 
@@ -35,6 +36,8 @@ export class EtcdServer {
   readonly #watchers = new Set<Watcher>();
   /** The Tenure session of each etcd lease. */
   readonly #sessions = new Map<bigint, string>();
+  /** The token of each holder at the last commit. */
+  readonly #holders = new Map<string, bigint>();
 
   constructor(program: Program, trace: Trace) {
     this.#program = program;
@@ -64,6 +67,12 @@ export class EtcdServer {
         space.revokeLease(wire.readNumbers(message)[0], "revoked");
         return wire.writeLeaseAnswer(space, { id: 0n, ttl: 0 });
       }
+      case rpc.leaseKeepAlive.path: {
+        const [id] = wire.readNumbers(message);
+        const lease = space.keepAlive(id);
+        if (lease !== undefined) this.#kept(id, lease.expiresAt);
+        return wire.writeLeaseAnswer(space, { id, ttl: lease?.ttl ?? 0 });
+      }
       case rpc.leaseTimeToLive.path: {
         const [id] = wire.readNumbers(message);
         const lease = space.lease(id);
@@ -79,10 +88,6 @@ export class EtcdServer {
     }
   }
 
-  stream(path: string, send: (message: Uint8Array) => void): Session {
-    return path === rpc.watch.path ? this.#watch(send) : this.#keepAlive(send);
-  }
-
   /** Returns from an outage with a new leader: every lease starts its full ttl again. */
   elect(): void {
     this.#watchers.clear();
@@ -95,19 +100,8 @@ export class EtcdServer {
     this.#program.clock.setTimer(() => this.#lessor(), LESSOR_MS);
   }
 
-  #keepAlive(send: (message: Uint8Array) => void): Session {
-    return {
-      receive: (message) => {
-        const [id] = wire.readNumbers(message);
-        const lease = this.#space.keepAlive(id);
-        if (lease !== undefined) this.#kept(id, lease.expiresAt);
-        send(wire.writeLeaseAnswer(this.#space, { id, ttl: lease?.ttl ?? 0 }));
-      },
-      end: () => undefined,
-    };
-  }
-
-  #watch(send: (message: Uint8Array) => void): Session {
+  /** Opens a stream for watches. */
+  openWatches(send: (message: Uint8Array) => void): Session {
     const own = new Map<bigint, Watcher>();
     const end = (watcher: Watcher | undefined): void => {
       if (watcher !== undefined) this.#watchers.delete(watcher);
@@ -119,8 +113,8 @@ export class EtcdServer {
           end(own.get(order.cancel));
           return;
         }
-        const { id, key, end: until, from } = order.create;
-        const watcher: Watcher = { id, key, end: until, send };
+        const { id, key, end: until, from, deletionsOnly = false } = order.create;
+        const watcher: Watcher = { id, key, end: until, deletionsOnly, send };
         own.set(id, watcher);
         this.#watchers.add(watcher);
         send(wire.writeWatchAnswer(this.#space, id, { created: true, events: [] }));
@@ -133,7 +127,9 @@ export class EtcdServer {
   }
 
   #show(watcher: Watcher, { events }: Commit): void {
-    const wanted = events.filter(({ kv }) => isIn(kv.key, watcher));
+    const wanted = events.filter(
+      ({ isDelete, kv }) => isIn(kv.key, watcher) && (isDelete || !watcher.deletionsOnly),
+    );
     if (wanted.length === 0) return;
     const answer = { created: false, events: wanted };
     watcher.send(wire.writeWatchAnswer(this.#space, watcher.id, answer));
@@ -148,22 +144,34 @@ export class EtcdServer {
   #witness({ events }: Commit, why: Why): void {
     const isRevocation = events.some(({ isDelete, kv }) => !isDelete && isRevocationKey(kv.key));
     const how: Ending = why === "revoked" ? "sessionEnded" : isRevocation ? "revoked" : "withdrawn";
+    const resources = new Set<string>();
     for (const { isDelete, kv } of events) {
       const text = kv.key.toString();
-      if (text.startsWith(`${PREFIX}l/`)) {
-        const resource = names.resourceOf(kv.key);
-        const token = kv.createRevision;
-        const { sessionId: session, attempt } = decodeRecord(kv.value.toString());
-        if (!isDelete)
-          this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
-        else if (why !== "expired")
-          this.#trace.note("store", { kind: "storeFreed", resource, token, how });
-      } else if (!isDelete && isSessionKey(text)) {
-        const { sessionId } = JSON.parse(kv.value.toString()) as { sessionId: string };
-        this.#sessions.set(kv.lease, sessionId);
-        this.#kept(kv.lease, this.#space.lease(kv.lease)?.expiresAt ?? 0);
-      }
+      const resource = text.startsWith(`${PREFIX}l/`) && names.readQueueKey(kv.key)?.resource;
+      if (resource) resources.add(resource);
+      if (isDelete || !isSessionKey(text)) continue;
+      const { sessionId } = JSON.parse(kv.value.toString()) as { sessionId: string };
+      this.#sessions.set(kv.lease, sessionId);
+      this.#kept(kv.lease, this.#space.lease(kv.lease)?.expiresAt ?? 0);
     }
+    for (const resource of resources) this.#compareHolders(resource, how, why);
+  }
+
+  /** The oldest key of a queue holds the resource. */
+  #compareHolders(resource: string, how: Ending, why: Why): void {
+    const before = this.#holders.get(resource);
+    const [oldest] = this.#space.range({ ...names.queue(resource), oldestFirst: true }).kvs;
+    const token = oldest?.createRevision;
+    if (token === before) return;
+    if (before !== undefined && why !== "expired")
+      this.#trace.note("store", { kind: "storeFreed", resource, token: before, how });
+    if (oldest === undefined || token === undefined) {
+      this.#holders.delete(resource);
+      return;
+    }
+    this.#holders.set(resource, token);
+    const { sessionId: session, attempt } = decodeRecord(oldest.value.toString());
+    this.#trace.note("store", { kind: "storeGranted", resource, token, session, attempt });
   }
 
   #kept(lease: bigint, expiresAt: number): void {
@@ -174,14 +182,13 @@ export class EtcdServer {
   }
 }
 
-/** `tenure/s/<lease>/` is the session. The keys below it record revocations. */
+/** `tenure/s/<lease>/` is the session. The keys below it are notes. */
 function isSessionKey(text: string): boolean {
   return text.startsWith(`${PREFIX}s/`) && text.endsWith("/") && text.split("/").length === 4;
 }
 
 function isRevocationKey(key: Buffer): boolean {
-  const text = key.toString();
-  return text.startsWith(`${PREFIX}s/`) && !isSessionKey(text);
+  return /^tenure\/s\/[0-9a-f]+\/r\//.test(key.toString());
 }
 
 function isIn(key: Buffer, { key: first, end }: Watcher): boolean {

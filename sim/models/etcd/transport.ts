@@ -116,7 +116,7 @@ export class SimulatedTransport implements EtcdTransport {
             broken();
             return;
           }
-          session ??= server.stream(path, (answer) =>
+          session ??= server.openWatches((answer) =>
             down(() => {
               if (isOpen) events.onMessage(answer);
             }),

@@ -15,6 +15,7 @@ export function readRange(reader: Reader): Range {
     if (reader.field === 1) range.key = reader.bytes();
     else if (reader.field === 2) range.end = reader.bytes();
     else if (reader.field === 3) range.limit = Number(reader.int64());
+    else if (reader.field === 6) range.oldestFirst = reader.int64() === 2n;
     else if (reader.field === 8) range.keysOnly = reader.flag();
   }
   return range;
@@ -38,17 +39,12 @@ function readCompare(reader: Reader): Compare {
     if (reader.field === 1) result = reader.int64();
     else if (reader.field === 2) target = reader.int64();
     else if (reader.field === 3) key = reader.bytes();
-    else if ([5, 6, 8].includes(reader.field)) than = reader.int64();
+    else if (reader.field === 5) than = reader.int64();
     else if (reader.field === 7) value = reader.bytes();
     else if (reader.field === 64) end = reader.bytes();
   }
-  if (target === 3n) {
-    const is = result === 1n ? ">" : result === 2n ? "<" : "=";
-    return { key, end, target: "value", is, than: value };
-  }
-  if (target === 2n) return { key, end, target: "mod", is: "=", than };
-  if (target === 4n) return { key, end, target: "lease", is: "=", than };
-  return { key, end, target: "create", is: result === 1n ? ">" : "=", than };
+  if (target === 3n) return { key, end, target: "value", is: "=", than: value };
+  return { key, end, target: "create", is: result === 1n ? ">" : result === 2n ? "<" : "=", than };
 }
 
 function readOp(reader: Reader): Op {
@@ -68,14 +64,12 @@ function readPut(reader: Reader): Op {
     value: Buffer.alloc(0),
     lease: 0n,
   };
-  let isTouch = false;
   while (reader.next()) {
     if (reader.field === 1) put.key = reader.bytes();
     else if (reader.field === 2) put.value = reader.bytes();
     else if (reader.field === 3) put.lease = reader.int64();
-    else if (reader.field === 5) isTouch = reader.flag();
   }
-  return isTouch ? { touch: { key: put.key } } : { put };
+  return { put };
 }
 
 /** Reads fields 1 and 2, which requests about leases use. */
@@ -104,13 +98,15 @@ function readTarget(reader: Reader): Extract<WatchOrder, { create: unknown }>["c
   let [from, id] = [0n, 0n];
   let key: Buffer = Buffer.alloc(0);
   let end: Buffer | undefined;
+  let deletionsOnly = false;
   while (reader.next()) {
     if (reader.field === 1) key = reader.bytes();
     else if (reader.field === 2) end = reader.bytes();
     else if (reader.field === 3) from = reader.int64();
+    else if (reader.field === 5) deletionsOnly = reader.int64() === 0n;
     else if (reader.field === 7) id = reader.int64();
   }
-  return { key, end, from, id };
+  return { key, end, from, id, deletionsOnly };
 }
 
 function readCancel(reader: Reader): bigint {

@@ -1,9 +1,10 @@
-// gRPC's frame around a message: one byte (compressed or not), four bytes of length. Streams of frames arrive in pieces.
+// The frame of gRPC around a message: one byte that says whether it is compressed, and four bytes of
+// length. A stream of frames arrives in pieces of any size.
 
 import { MalformedMessageError } from "./protobuf.ts";
 
 const PREFIX_BYTES = 5;
-/** Far above anything that the store asks for; more is a sign that this is no etcd. */
+/** Far above any answer to the store. A larger one does not come from etcd. */
 const MESSAGE_MAX_BYTES = 64 << 20;
 
 export function frame(message: Uint8Array): Buffer {
@@ -14,18 +15,21 @@ export function frame(message: Uint8Array): Buffer {
   return framed;
 }
 
-/** Puts the pieces together again. */
+/** Reassembles the messages. */
 export class FrameReader {
   #pieces: Buffer[] = [];
   #size = 0;
-  /** How many bytes there must be before a message can be complete. */
+  /** How many bytes are needed before a message can be complete. */
   #wanted = PREFIX_BYTES;
 
-  /** Hands on every message that is complete with this piece. After an exception, the reader must not be used again. */
+  /**
+   * Reports every message that is complete with this piece. After an exception, the reader must not
+   * be used again.
+   */
   take(piece: Buffer, onMessage: (message: Buffer) => void): void {
     this.#pieces.push(piece);
     this.#size += piece.length;
-    // A large message arrives in many pieces. They are joined once, not at every piece.
+    // A large message arrives in many pieces. They are joined once, not for every piece.
     if (this.#size < this.#wanted) return;
     let buffer = this.#pieces.length === 1 ? piece : Buffer.concat(this.#pieces);
     this.#wanted = PREFIX_BYTES;

@@ -9,11 +9,11 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { hostileBytes } from "../../../test/support/stores/hostile.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { systemParts } from "../../runtime/system.ts";
-import { judge } from "./failures.ts";
+import { judge } from "./errors.ts";
 import { FrameReader, frame } from "./grpc-frames.ts";
 import { endOf, listen } from "./http2-stream.ts";
 import { Http2Transport } from "./http2-transport.ts";
-import { Members } from "./members.ts";
+import { EtcdClient } from "./client.ts";
 import { MalformedMessageError, Reader, Writer } from "./protobuf.ts";
 import * as rpcs from "./rpc.ts";
 import type { EtcdTransport } from "./transport.ts";
@@ -282,7 +282,7 @@ describe("a stream", () => {
 });
 
 describe("a request", () => {
-  function answering(answer: Uint8Array): Members {
+  function answering(answer: Uint8Array): EtcdClient {
     const transport: EtcdTransport = {
       place: "nowhere:1",
       call: () => ({ answer: Promise.resolve(answer), cancel: () => undefined }),
@@ -292,7 +292,7 @@ describe("a request", () => {
       reset: () => undefined,
       close: () => undefined,
     };
-    return new Members([transport], undefined, systemParts().clock);
+    return new EtcdClient([transport], undefined, systemParts().clock);
   }
 
   test("S7: a malformed answer to a transaction leaves its outcome unknown", async () => {
@@ -318,8 +318,8 @@ describe("a request", () => {
     const { port } = server.address() as AddressInfo;
     const { clock } = systemParts();
     const target = { host: "127.0.0.1", port, tls: undefined, connectMs: 5_000 };
-    const members = new Members([new Http2Transport(target, clock)], undefined, clock);
-    onTestFinished(() => members.close());
+    const client = new EtcdClient([new Http2Transport(target, clock)], undefined, clock);
+    onTestFinished(() => client.close());
     const question = { when: [], yes: [], no: [] };
     await fc.assert(
       fc.asyncProperty(
@@ -327,7 +327,7 @@ describe("a request", () => {
         fc.constantFrom("0", "0", "0", "", "x"),
         async (body, status) => {
           Object.assign(reply, { body, status });
-          const error = await members.call(rpcs.txn, question, { limitMs: 5_000 }).then(
+          const error = await client.call(rpcs.txn, question, { limitMs: 5_000 }).then(
             () => undefined,
             (reason: unknown) => reason,
           );

@@ -1,4 +1,4 @@
-// One gRPC exchange on one HTTP/2 stream: pieces in, messages out, and the status that ends it.
+// One gRPC exchange on one HTTP/2 stream: its messages, and the status that ends it.
 
 import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from "node:http2";
 import { FrameReader } from "./grpc-frames.ts";
@@ -6,11 +6,11 @@ import { EtcdLinkError, EtcdStatusError } from "./transport.ts";
 
 export interface ExchangeEvents {
   onMessage(message: Buffer): void;
-  /** Undefined: the server ended it with the status OK. */
+  /** `error` is undefined if the server ended the exchange with the status OK. */
   onEnd(error: Error | undefined): void;
 }
 
-/** `isConnected` tells, when the stream breaks, whether anything can have reached the server. */
+/** `isConnected`: whether anything can have reached the server when the stream breaks. */
 export function listen(
   stream: ClientHttp2Stream,
   isConnected: () => boolean,
@@ -33,7 +33,7 @@ export function listen(
     status = headers;
   });
   stream.on("data", (piece: Buffer) => {
-    // A stream that is being given up may still deliver what had arrived before.
+    // A stream that was cancelled may still deliver what had arrived before.
     if (isGivenUp) return;
     try {
       frames.take(piece, (message) => events.onMessage(message));
@@ -50,11 +50,14 @@ export function listen(
   });
 }
 
-/** gRPC's status UNKNOWN: also for codes that are not in its list. */
+/** The gRPC status UNKNOWN, also used for codes that gRPC does not define. */
 const UNKNOWN = 2;
 const CODE_MAX = 16;
 
-/** Undefined for the status OK. A status that is missing or malformed says nothing about what the server did. */
+/**
+ * Undefined for the status OK. A missing or malformed status does not say whether the request was
+ * applied.
+ */
 export function endOf(headers: IncomingHttpHeaders): Error | undefined {
   const said = headers["grpc-status"];
   if (typeof said !== "string" || !/^[0-9]{1,3}$/.test(said))

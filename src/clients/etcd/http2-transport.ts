@@ -1,5 +1,6 @@
-// gRPC over node:http2, to one member of the cluster: one connection, made when it is first needed and again when it
-// broke. Neither the connection nor its timers keep the process alive; whoever waits for an answer does.
+// gRPC over node:http2 to one member of the cluster. It has one connection, opened on first use and
+// again after it broke. Neither the connection nor its timers keep the process alive; the caller of
+// a request does.
 
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
 import type { SecureContextOptions } from "node:tls";
@@ -28,11 +29,11 @@ export interface Target {
   readonly host: string;
   readonly port: number;
   readonly tls: EtcdTlsOptions | undefined;
-  /** A connection that is not there by then is given up. */
+  /** How long opening a connection may take. */
   readonly connectMs: number;
 }
 
-/** etcd hangs up on clients that ping more often than every 5 s. */
+/** etcd disconnects clients that ping more often than every 5 s. */
 const PING_EVERY_MS = 6_000;
 const PING_LIMIT_MS = 3_000;
 const WINDOW_BYTES = 1 << 20;
@@ -49,9 +50,9 @@ export class Http2Transport implements EtcdTransport {
   readonly #clock: Clock;
   readonly #target: Target;
   readonly #origin: string;
-  /** All that are open; more than one while a server that ends still answers. */
+  /** All open connections. There are several while a server that shuts down still answers. */
   readonly #connections = new Set<Connection>();
-  /** The one for new requests. */
+  /** The connection for new requests. */
   #connection: Connection | undefined;
   #closed = false;
 
@@ -117,7 +118,7 @@ export class Http2Transport implements EtcdTransport {
 
   reset(): void {
     const connection = this.#connection;
-    if (connection !== undefined) this.#drop(connection, new Error("nothing came back"));
+    if (connection !== undefined) this.#drop(connection, new Error("the server did not answer"));
   }
 
   close(): void {
@@ -136,7 +137,7 @@ export class Http2Transport implements EtcdTransport {
         ...metadata,
       });
     } catch (cause) {
-      // The connection is going down, and its event has not come yet.
+      // The connection is closing, and its event has not arrived yet.
       this.#forget(connection);
       throw new EtcdLinkError("the connection is closing", { sent: false, cause });
     }
@@ -160,13 +161,13 @@ export class Http2Transport implements EtcdTransport {
     );
     session.once("connect", () => {
       late.cancel();
-      // Node puts this event off by a moment, in which the session may have been given up.
+      // Node delays this event. The session may have been destroyed in the meantime.
       if (session.destroyed) return;
       connection.isConnected = true;
       session.setLocalWindowSize(WINDOW_BYTES);
     });
     session.once("goaway", () => this.#forget(connection));
-    // Every stream is told by itself.
+    // Every stream gets its own error.
     session.on("error", () => undefined);
     session.once("close", () => {
       late.cancel();
@@ -188,13 +189,13 @@ export class Http2Transport implements EtcdTransport {
     if (this.#connection === connection) this.#connection = undefined;
   }
 
-  /** While a stream waits in silence, only a ping tells whether there is still somebody at the other end. */
+  /** While no stream receives anything, only a ping shows whether the server still responds. */
   #pingLater(connection: Connection): void {
     connection.pingTimer?.cancel();
     connection.pingTimer = this.#clock.setTimer(() => {
       if (connection.session.closed || connection.session.destroyed) return;
       connection.pingTimer = this.#clock.setTimer(
-        () => this.#drop(connection, new Error(`no sign of life for ${PING_LIMIT_MS} ms`)),
+        () => this.#drop(connection, new Error(`no answer to a ping for ${PING_LIMIT_MS} ms`)),
         PING_LIMIT_MS,
       );
       connection.session.ping((error) => {

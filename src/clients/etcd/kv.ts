@@ -1,5 +1,5 @@
-// Transactions and reads of etcd's key space, as values: what a request says, and what its answer tells. Field numbers
-// are those of etcd's rpc.proto and kv.proto (3.4 and up).
+// Transactions and reads of etcd's key space, and their encoding. Field numbers are those of etcd's
+// rpc.proto and kv.proto (3.4 and newer).
 
 import { type Reader, Writer } from "./protobuf.ts";
 
@@ -11,7 +11,7 @@ export interface KeyValue {
   readonly lease: bigint;
 }
 
-/** What every answer says about the member that gave it. */
+/** What every answer says about the member that sent it. */
 export interface Header {
   readonly revision: bigint;
   /** The term of the newest entry that the member had applied. */
@@ -20,13 +20,15 @@ export interface Header {
 
 export interface Range {
   readonly key: Uint8Array;
-  /** Everything from `key` up to here, exclusive; without it, that key alone. */
+  /** All keys from `key` up to this one, exclusive. Absent: only `key`. */
   readonly end?: Uint8Array | undefined;
   readonly limit?: number | undefined;
-  /** As it was at this revision. */
+  /** Ordered by create revision instead of by key. */
+  readonly oldestFirst?: boolean | undefined;
+  /** The state at this revision. Absent: the current one. */
   readonly revision?: bigint | undefined;
   readonly keysOnly?: boolean | undefined;
-  /** The member's own, perhaps old, view; else what a majority confirms. */
+  /** What the member has, which may be old. Otherwise a majority confirms it. */
   readonly serializable?: boolean | undefined;
 }
 
@@ -38,12 +40,14 @@ export interface RangeAnswer {
 
 export type Compare = {
   readonly key: Uint8Array;
-  /** Then it must hold for every key from `key` up to here; where there is none, for one that was never made. */
+  /**
+   * Compares every key from `key` up to this one, exclusive. If there is none, compares a key that
+   * was never created.
+   */
   readonly end?: Uint8Array | undefined;
 } & (
-  | { readonly target: "create"; readonly is: "=" | ">"; readonly than: bigint }
-  | { readonly target: "mod" | "lease"; readonly is: "="; readonly than: bigint }
-  | { readonly target: "value"; readonly is: "=" | ">" | "<"; readonly than: Uint8Array }
+  | { readonly target: "create"; readonly is: "=" | ">" | "<"; readonly than: bigint }
+  | { readonly target: "value"; readonly is: "="; readonly than: Uint8Array }
 );
 
 export type Op =
@@ -55,8 +59,6 @@ export type Op =
         readonly lease: bigint;
       };
     }
-  /** Puts what is there already: nothing but its revision is new. */
-  | { readonly touch: { readonly key: Uint8Array } }
   | { readonly remove: { readonly key: Uint8Array; readonly end?: Uint8Array } }
   | { readonly txn: Txn };
 
@@ -69,7 +71,7 @@ export interface Txn {
 export interface TxnAnswer {
   readonly header: Header;
   readonly succeeded: boolean;
-  /** One for each op of the branch that was taken. */
+  /** One for each operation of the branch that was applied. */
   readonly answers: readonly OpAnswer[];
 }
 
@@ -80,8 +82,10 @@ interface OpAnswer {
 }
 
 const NO_HEADER: Header = { revision: 0n, term: 0n };
+const ASCENDING = 1;
+const BY_CREATE_REVISION = 2;
 const RESULTS = { "=": 0, ">": 1, "<": 2 } as const;
-const TARGET_FIELDS = { create: [1, 5], mod: [2, 6], lease: [4, 8], value: [3, 7] } as const;
+const TARGET_FIELDS = { create: [1, 5], value: [3, 7] } as const;
 
 export function encodeRange(range: Range): Buffer {
   const writer = new Writer();
@@ -147,6 +151,10 @@ function writeRange(writer: Writer, range: Range): void {
   if (range.end !== undefined) writer.bytes(2, range.end);
   if (range.limit !== undefined) writer.uint(3, range.limit);
   if (range.revision !== undefined) writer.int64(4, range.revision);
+  if (range.oldestFirst === true) {
+    writer.uint(5, ASCENDING);
+    writer.uint(6, BY_CREATE_REVISION);
+  }
   writer.flag(7, range.serializable);
   writer.flag(8, range.keysOnly);
 }
@@ -175,12 +183,6 @@ function writeOp(writer: Writer, op: Op): void {
       writer.bytes(1, op.put.key);
       writer.bytes(2, op.put.value);
       writer.int64(3, op.put.lease);
-    });
-  } else if ("touch" in op) {
-    writer.message(2, () => {
-      writer.bytes(1, op.touch.key);
-      writer.flag(5, true);
-      writer.flag(6, true);
     });
   } else if ("remove" in op) {
     writer.message(3, () => {

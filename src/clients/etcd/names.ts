@@ -1,44 +1,70 @@
-// How keys are named. Everything lies below one prefix, so that one permission covers it. A resource's name is the tail
-// of its key, or stands behind its length: no two names can meet, whatever they contain.
+// Names the keys of the store. All of them begin with one prefix, so one permission covers them.
+// Resource names contain no NUL, so a NUL ends the name of a resource in a key, and keys sort by
+// resource.
+//
+//   l/<resource> NUL <attempt>   the queue of a resource: the oldest key holds it
+//   s/<lease>/                   a session, which is an etcd lease
+//   s/<lease>/r/<resource>       a lease of the session was revoked; the value is its token
+//   s/<lease>/w/<resource>       an attempt waits for a lease of the session, as above
+//   m/<lease>/<attempt>          an attempt of the session has ended
+//   p/<resource>                 the holder that the last release preferred
+//   g/<resource>                 the highest token that a guard has admitted
 
-// biome-ignore lint/style/noRestrictedImports: a digest, no chance in it
+// biome-ignore lint/style/noRestrictedImports: a digest; nothing random
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../core/errors.ts";
 
-/** From a key up to another one, exclusive. */
-interface Span {
+/** The keys from `key` up to `end`, exclusive. */
+export interface Span {
   readonly key: Buffer;
   readonly end: Buffer;
 }
 
 export interface SessionNames {
-  /** etcd's lease that is this session. */
+  /** The etcd lease that is this session. */
   readonly lease: bigint;
-  /** There as long as the session is. */
+  /** Exists as long as the session does. */
   readonly key: Buffer;
-  /** The session's key, and behind it those of its leases that were revoked. */
+  /** The key of the session and the notes for it. */
   readonly span: Span;
   revoked(resource: string): Buffer;
-  /** Where it is noted that an attempt is settled. */
+  wanted(resource: string): Buffer;
   mark(attempt: string): Buffer;
+  /** The fact and the resource that the key of a note names. */
+  readNote(key: Buffer): { readonly kind: "revoked" | "wanted"; readonly resource: string };
+}
+
+/** What the key of a queued attempt says. */
+export interface QueueKey {
+  readonly resource: string;
+  readonly attempt: string;
+  /** The rank, if the attempt has one. */
+  readonly rank: number | undefined;
+  /** The create revision of the first key of the attempt, if this is a later one. */
+  readonly since: bigint | undefined;
 }
 
 export interface Names {
   readonly prefix: string;
   /** All keys of the store: what a role has to allow. */
   readonly all: Span;
-  holder(resource: string): Buffer;
-  resourceOf(holderKey: Buffer): string;
-  /** Where the guard keeps the highest token of a resource. */
-  highest(resource: string): Buffer;
-  /** All holders whose resource begins so. */
-  holders(prefix: string): Span;
+  /** The queue of the resource. */
   queue(resource: string): Span;
-  waiter(resource: string, attempt: string): Buffer;
+  /** The queues of all resources whose names begin with this. */
+  queues(prefix: string): Span;
+  /** All keys that an attempt can have in the queue. It has one at a time. */
+  attempt(resource: string, attempt: string): Span;
+  queueKey(facts: QueueKey): Buffer;
+  /** Undefined if another program has written the key. */
+  readQueueKey(key: Buffer): QueueKey | undefined;
+  preferred(resource: string): Buffer;
+  highest(resource: string): Buffer;
   session(id: string): SessionNames;
+  sessionOfLease(lease: bigint): SessionNames;
 }
 
 const PREFIX = /^[A-Za-z0-9_.:/-]{1,128}$/;
+
 export function checkedPrefix(prefix: unknown): string {
   if (typeof prefix !== "string" || !PREFIX.test(prefix)) {
     throw new InvalidArgumentError(
@@ -49,58 +75,80 @@ export function checkedPrefix(prefix: unknown): string {
 }
 
 export function namesOf(prefix: string): Names {
-  const [holders, guards] = [`${prefix}l/`, `${prefix}g/`];
-  const holdersLength = Buffer.byteLength(holders);
-  const queue = (resource: string): string =>
-    `${prefix}q/${Buffer.byteLength(resource)}:${resource}/`;
+  const queues = `${prefix}l/`;
+  const queuesLength = Buffer.byteLength(queues);
+  // Nearly always it is the same session as the last time.
+  let last: { readonly id: string; readonly names: SessionNames } | undefined;
   return {
     prefix,
-    all: spanBelow(Buffer.from(prefix)),
-    holder: (resource) => Buffer.from(holders + resource),
-    resourceOf: (key) => key.toString("utf8", holdersLength),
-    highest: (resource) => Buffer.from(guards + resource),
-    holders: (start) => below(holders + start),
-    queue: (resource) => below(queue(resource)),
-    waiter: (resource, attempt) => Buffer.from(queue(resource) + attempt),
-    session: remembered((id) => sessionNames(prefix, id)),
+    all: toSpan(prefix),
+    queue: (resource) => toSpan(`${queues}${resource}\0`),
+    queues: (start) => toSpan(queues + start),
+    attempt: (resource, attempt) => {
+      const key = `${queues}${resource}\0${attempt}`;
+      return { key: Buffer.from(key), end: Buffer.from(`${key}\x01`) };
+    },
+    queueKey: ({ resource, attempt, rank, since }) => {
+      const parts = [resource, attempt, rank, since].filter((part) => part !== undefined);
+      return Buffer.from(queues + parts.join("\0"));
+    },
+    readQueueKey: (key) => {
+      const [resource = "", attempt, rank, since] = key.toString("utf8", queuesLength).split("\0");
+      if (attempt === undefined) return undefined;
+      const isRanked = rank !== undefined && /^[0-9]{1,9}$/.test(rank);
+      const isMoved = since !== undefined && /^[0-9]{1,18}$/.test(since);
+      return {
+        resource,
+        attempt,
+        rank: isRanked ? Number(rank) : undefined,
+        since: isMoved ? BigInt(since) : undefined,
+      };
+    },
+    preferred: (resource) => Buffer.from(`${prefix}p/${resource}`),
+    highest: (resource) => Buffer.from(`${prefix}g/${resource}`),
+    session: (id) => {
+      if (last?.id !== id) {
+        // The same in every process, so that no process has to remember it. Never 0: that means
+        // any lease.
+        const lease = (digest(`${prefix}\0${id}`) >> 1n) | 1n;
+        last = { id, names: sessionNames(prefix, lease) };
+      }
+      return last.names;
+    },
+    sessionOfLease: (lease) => sessionNames(prefix, lease),
   };
 }
 
-/** Nearly always it is the same session as the last time. */
-function remembered(make: (id: string) => SessionNames): (id: string) => SessionNames {
-  let last: { readonly id: string; readonly names: SessionNames } | undefined;
-  return (id) => {
-    if (last?.id !== id) last = { id, names: make(id) };
-    return last.names;
-  };
-}
-
-/** The key behind this one. */
-export function behind(key: Buffer): Buffer {
+/** The key that follows this one. */
+export function keyAfter(key: Buffer): Buffer {
   return Buffer.concat([key, Buffer.of(0)]);
 }
 
-function sessionNames(prefix: string, id: string): SessionNames {
-  // The same from every process and at every time, so that nobody has to remember it; never 0, which means any.
-  const lease = (digest(`${prefix}\0${id}`) >> 1n) | 1n;
-  const folder = `${prefix}s/${hex(lease)}/`;
-  const marks = `${prefix}m/${hex(lease)}/`;
+function sessionNames(prefix: string, lease: bigint): SessionNames {
+  const id = lease.toString(16).padStart(16, "0");
+  const folder = `${prefix}s/${id}/`;
+  const key = Buffer.from(folder);
   return {
     lease,
-    key: Buffer.from(folder),
-    span: below(folder),
-    revoked: (resource) => Buffer.from(folder + resource),
-    mark: (attempt) => Buffer.from(marks + attempt),
+    key,
+    span: spanBelow(key),
+    revoked: (resource) => Buffer.from(`${folder}r/${resource}`),
+    wanted: (resource) => Buffer.from(`${folder}w/${resource}`),
+    mark: (attempt) => Buffer.from(`${prefix}m/${id}/${attempt}`),
+    readNote: (note) => ({
+      kind: note[key.length] === 0x77 ? "wanted" : "revoked",
+      resource: note.toString("utf8", key.length + 2),
+    }),
   };
 }
 
-function below(start: string): Span {
+function toSpan(start: string): Span {
   return spanBelow(Buffer.from(start));
 }
 
-/** All keys that begin so. */
+/** All keys that begin with this one. */
 export function spanBelow(key: Buffer): Span {
-  // The next beginning of the same length: bytes that cannot grow are left out, and where none can, there is no end.
+  // The end is the next text of the same length. Trailing bytes that cannot be raised are dropped.
   const last = key.findLastIndex((byte) => byte < 0xff);
   if (last < 0) return { key, end: Buffer.of(0) };
   const end = Buffer.from(key.subarray(0, last + 1));
@@ -110,8 +158,4 @@ export function spanBelow(key: Buffer): Span {
 
 function digest(text: string): bigint {
   return createHash("sha256").update(text).digest().readBigUInt64BE(0);
-}
-
-function hex(lease: bigint): string {
-  return lease.toString(16).padStart(16, "0");
 }

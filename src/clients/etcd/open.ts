@@ -1,11 +1,11 @@
-// From settings to a cluster that is known to be fit: log in, ask for the version, and try out what the role allows. All
-// of it within one limit, and whatever fails says which setting to look at.
+// Opens a client and checks that the cluster is usable: logs in, asks for the version, and checks
+// the permissions of the role. All of that has one limit, and errors name the setting to check.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
-import { connectFailure, statusOf } from "./failures.ts";
+import { connectFailure, statusOf } from "./errors.ts";
 import type { Txn } from "./kv.ts";
-import { Members } from "./members.ts";
+import { EtcdClient } from "./client.ts";
 import type { Names } from "./names.ts";
 import type { Settings } from "./options.ts";
 import { status, txn } from "./rpc.ts";
@@ -18,30 +18,30 @@ export interface OpenParts {
   readonly warn: (text: string) => void;
 }
 
-export async function openMembers(
+export async function openClient(
   settings: Settings,
   { clock, warn }: OpenParts,
-): Promise<Members> {
+): Promise<EtcdClient> {
   const { connectMs, login, onWarning = warn } = settings;
-  const members = new Members(settings.transports(clock), login, clock);
+  const client = new EtcdClient(settings.transports(clock), login, clock);
   try {
-    await within(clock, connectMs, members.place, prepare(members, settings));
+    await within(clock, connectMs, client.place, prepare(client, settings));
   } catch (error) {
-    members.close();
+    client.close();
     const isLink =
       error instanceof StoreUnavailableError &&
       error.cause !== undefined &&
       statusOf(error.cause) === undefined;
-    throw isLink ? connectFailure(error, members.place) : error;
+    throw isLink ? connectFailure(error, client.place) : error;
   }
-  return members;
+  return client;
 
-  async function prepare(opened: Members, { names }: Settings): Promise<void> {
-    // Later than the limit of the whole: that one's message names the setting.
+  async function prepare(opened: EtcdClient, { names }: Settings): Promise<void> {
+    // Longer than the limit of the whole, whose error names the setting.
     const limitMs = connectMs + 500;
     await opened.logIn(limitMs);
     const version = await opened.call(status, undefined, { limitMs }).catch((error: unknown) => {
-      // A role may not be allowed to ask: then it is trusted to be new enough.
+      // The role may not be allowed to ask. Then the version is assumed to be new enough.
       if (isTenureError(error, "STORE_UNUSABLE")) return undefined;
       throw error;
     });
@@ -53,7 +53,10 @@ export async function openMembers(
   }
 }
 
-/** Its condition is never true, so nothing is written; but etcd checks the permission for all of it, and a majority agrees. */
+/**
+ * Its condition is never true, so it writes nothing. But etcd checks the permissions for all of it,
+ * and a majority confirms it.
+ */
 function probe({ all }: Names): Txn {
   return {
     when: [{ key: all.key, target: "create", is: "=", than: -1n }],
@@ -70,7 +73,7 @@ function refuseOld(version: string, place: string): void {
   );
 }
 
-/** Faults of etcd that no client can make up for. */
+/** Faults of etcd that no client can compensate for. */
 function warningsOf(version: string): string[] {
   const [major = 0, minor = 0, patch = 0] = version
     .split(".")

@@ -1,11 +1,14 @@
-// The few parts of the protobuf encoding that etcd's messages use: varints, byte strings and nested messages. 64-bit
-// numbers are bigints from the first byte to the last, because a revision is a token and must not lose a digit.
+// The parts of the protobuf encoding that etcd's messages use: varints, byte strings and nested
+// messages. 64-bit numbers are bigints throughout, because a revision is a token and must stay exact.
 
 const LOW_32 = 0xffff_ffffn;
-/** Our own transactions nest about ten messages. Without a limit, a message of a megabyte could exhaust the stack. */
+/**
+ * Our own transactions nest about ten messages. Without a limit, a message of a megabyte could
+ * exhaust the stack.
+ */
 const DEPTH_MAX = 64;
 
-/** What arrived is not a message that etcd would send. Whether the request was carried out is unknown. */
+/** Not a message that etcd would send. Whether the request was applied is unknown. */
 export class MalformedMessageError extends Error {}
 
 /** Writes one message into a buffer that grows as needed. */
@@ -13,12 +16,12 @@ export class Writer {
   #buffer: Buffer = Buffer.allocUnsafe(512);
   #at = 0;
 
-  /** The message so far, as a buffer of its own. */
+  /** A copy of the message so far. */
   finish(): Buffer {
     return Buffer.from(this.#buffer.subarray(0, this.#at));
   }
 
-  /** A number below 2^31. Zero is written too: in a `oneof` it says which of them is meant. */
+  /** A number below 2^31. Zero is written too, because in a `oneof` it selects the field. */
   uint(field: number, value: number): void {
     this.#reserve(10);
     this.#varint(field << 3);
@@ -57,7 +60,7 @@ export class Writer {
   message(field: number, write: (writer: Writer) => void): void {
     this.#reserve(10);
     this.#varint((field << 3) | 2);
-    // Most messages are short: one byte is kept for the length, and the message is moved when it needs more.
+    // Most messages are short. One byte is reserved for the length; a longer message is moved.
     const lengthAt = this.#at++;
     write(this);
     const length = this.#at - lengthAt - 1;
@@ -88,7 +91,10 @@ export class Writer {
   }
 }
 
-/** Reads one message field by field: `while (reader.next()) switch (reader.field) ...`. Unread fields are skipped. */
+/**
+ * Reads one message field by field: `while (reader.next()) switch (reader.field) ...`. Unread fields
+ * are skipped.
+ */
 export class Reader {
   field = 0;
   readonly #buffer: Buffer;
@@ -111,7 +117,7 @@ export class Reader {
     if (!this.#isRead) this.#skip();
     if (this.#at >= this.#end) return false;
     const tag = Number(this.#varint());
-    // A larger tag would be cut to 32 bits, and be taken for that of another field.
+    // A larger tag would be truncated to 32 bits and read as that of another field.
     if (tag < 8 || tag > 0xffff_ffff)
       throw new MalformedMessageError("A message of etcd has an impossible field number.");
     this.field = tag >>> 3;
@@ -120,7 +126,7 @@ export class Reader {
     return true;
   }
 
-  /** Signed, as every 64-bit number of etcd's messages that we read. */
+  /** Signed, like all 64-bit numbers in the messages that we read. */
   int64(): bigint {
     this.#expect(0);
     return BigInt.asIntN(64, this.#varint());

@@ -1,26 +1,20 @@
-// One request, at one member after the other until somebody answers: the next is asked when the first fails, and also when
-// it is slow, without giving up on the first.
+// One request to the members of the cluster, one after the other, until the first answer. The next
+// member is asked when a member fails, and also when it is slow, without giving up on it.
 
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits, type Limit } from "../../async/limits.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import { judge, statusOf, unavailable } from "./failures.ts";
+import { judge, statusOf, unavailable } from "./errors.ts";
 import type { EtcdCall, EtcdTransport } from "./transport.ts";
 
 export interface Member {
   readonly transport: EtcdTransport;
-  /** When it was last heard of. */
+  /** When anything last arrived from it. */
   heardAt: number;
 }
 
-export interface Reply<A> {
-  readonly answer: A;
-  /** An earlier copy of the request may have been carried out too. */
-  readonly doubtful: boolean;
-}
-
-/** While an election is under way everybody says so at once: asked again this often. */
-export const AGAIN_MS = 60;
+/** During an election, every member answers at once that there is no leader. */
+const RETRY_MS = 60;
 
 interface Try {
   readonly member: Member;
@@ -35,38 +29,39 @@ export interface RaceParts {
   readonly count: number;
   readonly name: string;
   readonly place: string;
-  /** No second copy of what may have been carried out. */
+  /** Send no second copy if the first may have been applied. */
   readonly once: boolean;
   begin(offset: number): { readonly member: Member; readonly call: EtcdCall };
   prefer(member: Member): void;
-  isClosed(): boolean;
+  /** Throws if the client is closed. */
+  checkOpen(): void;
 }
 
-/** One request, at one member after the other, until the first answer or the limit. */
 export class Race {
   readonly #parts: RaceParts;
   readonly #tries: Try[] = [];
   readonly #endsAt: number;
+  /** How long one member has before the next is asked. Leaves time for the last one to answer. */
   readonly #stepMs: number;
-  #timer: Limit | undefined;
-  #doubtful = false;
+  #limit: Limit | undefined;
+  #mayBeApplied = false;
   #isOver = false;
-  #resolve: (reply: Reply<Uint8Array>) => void = () => undefined;
+  #resolve: (answer: Uint8Array) => void = () => undefined;
   #reject: (error: unknown) => void = () => undefined;
 
   constructor(parts: RaceParts) {
+    const { clock, limitMs, count } = parts;
     this.#parts = parts;
-    this.#endsAt = parts.clock.now() + parts.limitMs;
-    // Room for every member once, and for one of them to answer.
-    this.#stepMs = parts.count === 1 ? parts.limitMs : parts.limitMs / (parts.count + 1);
+    this.#endsAt = clock.now() + limitMs;
+    this.#stepMs = count === 1 ? limitMs : limitMs / (count + 1);
   }
 
-  /** Whether a copy of the request that got no answer may have been carried out. */
-  get doubtful(): boolean {
-    return this.#doubtful || this.#tries.some((each) => !each.isOver);
+  /** Whether a copy of the request that got no answer may have been applied. */
+  get isDoubtful(): boolean {
+    return this.#mayBeApplied || this.#tries.some(({ isOver }) => !isOver);
   }
 
-  run(): Promise<Reply<Uint8Array>> {
+  run(): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -75,26 +70,24 @@ export class Race {
   }
 
   #next(): void {
-    const { clock } = this.#parts;
-    const now = clock.now();
-    if (this.#parts.isClosed()) {
-      this.#closed();
-      return;
+    const { clock, checkOpen, begin } = this.#parts;
+    try {
+      checkOpen();
+      const mine = { ...begin(this.#tries.length), sentAt: clock.now(), isOver: false };
+      this.#tries.push(mine);
+      mine.call.answer.then(
+        (answer) => this.#answered(mine, answer),
+        (error: unknown) => this.#failed(mine, error),
+      );
+      this.#wakeIn(Math.min(this.#stepMs, this.#endsAt - mine.sentAt), () => this.#late());
+    } catch (error) {
+      this.#settle(() => this.#reject(error));
     }
-    const begun = this.#parts.begin(this.#tries.length);
-    const mine: Try = { ...begun, sentAt: now, isOver: false };
-    this.#tries.push(mine);
-    mine.call.answer.then(
-      (answer) => this.#answered(mine, answer),
-      (error: unknown) => this.#failed(mine, error),
-    );
-    this.#wake(Math.min(this.#stepMs, this.#endsAt - now));
   }
 
-  #wake(delayMs: number): void {
-    const { clock } = this.#parts;
-    this.#timer?.end();
-    this.#timer = getSharedLimits(clock).start(delayMs, () => this.#late());
+  #wakeIn(delayMs: number, wake: () => void): void {
+    this.#limit?.end();
+    this.#limit = getSharedLimits(this.#parts.clock).start(delayMs, wake);
   }
 
   #answered(mine: Try, answer: Uint8Array): void {
@@ -102,67 +95,50 @@ export class Race {
     mine.member.heardAt = this.#parts.clock.now();
     if (this.#isOver) return;
     if (this.#tries[0]?.member !== mine.member) this.#parts.prefer(mine.member);
-    const { doubtful } = this;
-    this.#settle(() => this.#resolve({ answer, doubtful }));
+    this.#settle(() => this.#resolve(answer));
   }
 
   #failed(mine: Try, error: unknown): void {
-    const { clock, count, once } = this.#parts;
+    const { clock, count, once, place } = this.#parts;
     const isAnswer = statusOf(error) !== undefined;
     mine.isOver = true;
     if (isAnswer) mine.member.heardAt = clock.now();
     if (this.#isOver) return;
     const { kind, applied } = judge(error);
-    if (applied === "unknown") this.#doubtful = true;
+    if (applied === "unknown") this.#mayBeApplied = true;
+    const isLast = this.#tries.length > count;
+    const mayRetry = isAnswer && clock.now() + RETRY_MS < this.#endsAt;
+    const mustStop = once && applied === "unknown";
     if (kind !== "passing") this.#settle(() => this.#reject(error));
-    else if (once && applied === "unknown") this.#giveUp(error);
-    else if (this.#tries.length <= count) this.#next();
-    else if (isAnswer && clock.now() + AGAIN_MS < this.#endsAt) this.#again();
-    else if (this.#tries.every((each) => each.isOver)) this.#giveUp(error);
-  }
-
-  #again(): void {
-    this.#timer?.end();
-    this.#timer = getSharedLimits(this.#parts.clock).start(AGAIN_MS, () => this.#next());
+    else if (!mustStop && !isLast) this.#next();
+    else if (!mustStop && mayRetry) this.#wakeIn(RETRY_MS, () => this.#next());
+    else if (mustStop || this.#tries.every(({ isOver }) => isOver)) {
+      const known = this.isDoubtful ? "unknown" : "no";
+      this.#settle(() => this.#reject(unavailable(error, { place, applied: known })));
+    }
   }
 
   #late(): void {
     const { clock, count, limitMs, name, place, once } = this.#parts;
     const leftMs = this.#endsAt - clock.now();
-    if (leftMs > 0) {
-      if (this.#tries.length < count && !once) this.#next();
-      else this.#wake(leftMs);
-      return;
+    if (leftMs > 0 && this.#tries.length < count && !once) this.#next();
+    else if (leftMs > 0) this.#wakeIn(leftMs, () => this.#late());
+    else {
+      const message = `etcd at ${place} did not answer the ${name} within ${Math.round(limitMs)} ms.`;
+      this.#settle(() => this.#reject(new StoreUnavailableError(message, { applied: "unknown" })));
     }
-    const message = `etcd at ${place} did not answer the ${name} within ${Math.round(limitMs)} ms.`;
-    this.#settle(() => this.#reject(new StoreUnavailableError(message, { applied: "unknown" })));
-  }
-
-  #giveUp(error: unknown): void {
-    const { place } = this.#parts;
-    const applied = this.doubtful ? "unknown" : "no";
-    this.#settle(() => this.#reject(unavailable(error, { place, applied })));
   }
 
   #settle(finish: () => void): void {
-    const { clock } = this.#parts;
+    const now = this.#parts.clock.now();
     this.#isOver = true;
-    this.#timer?.end();
-    for (const each of this.#tries) {
-      if (each.isOver) continue;
-      each.call.cancel();
-      const waitedMs = clock.now() - each.sentAt;
-      // TCP alone would wait a quarter of an hour before it calls a silent connection dead.
-      const isSilent = each.member.heardAt < each.sentAt && waitedMs >= this.#stepMs;
-      if (isSilent) each.member.transport.reset();
-    }
+    this.#limit?.end();
     finish();
-  }
-
-  /** What was sent before may have been carried out. */
-  #closed(): void {
-    const applied = this.doubtful ? "unknown" : "no";
-    const message = `The store of etcd at ${this.#parts.place} is closed.`;
-    this.#settle(() => this.#reject(new StoreUnavailableError(message, { applied })));
+    for (const { isOver, call, member, sentAt } of this.#tries) {
+      if (isOver) continue;
+      call.cancel();
+      // TCP alone would wait a quarter of an hour before it gives up a silent connection.
+      if (member.heardAt < sentAt && now - sentAt >= this.#stepMs) member.transport.reset();
+    }
   }
 }

@@ -1,5 +1,5 @@
-// The requests of etcd that the store uses, each with its path, its message and what is read of the answer; all but the
-// key space's own (kv.ts). Field numbers are those of etcd's rpc.proto (3.4 and up).
+// The requests of etcd that the store uses: path, message and answer of each. kv.ts encodes those of
+// the key space. Field numbers are those of etcd's rpc.proto (3.4 and newer).
 
 import {
   decodeHeader,
@@ -19,7 +19,7 @@ import { MalformedMessageError, Reader, Writer } from "./protobuf.ts";
 
 /** One kind of request. */
 export interface Rpc<Q, A> {
-  /** For people: what the request is called in a message. */
+  /** The name of the request in error messages. */
   readonly name: string;
   readonly path: string;
   encode(request: Q): Buffer;
@@ -29,7 +29,7 @@ export interface Rpc<Q, A> {
 export interface LeaseAnswer {
   readonly header: Header;
   readonly id: bigint;
-  /** Whole seconds; 0 or less: there is no such lease. */
+  /** In whole seconds. 0 or less: the lease does not exist. */
   readonly ttl: number;
   readonly grantedTtl: number;
 }
@@ -39,6 +39,8 @@ interface WatchTarget {
   readonly key: Uint8Array;
   readonly end?: Uint8Array | undefined;
   readonly from: bigint;
+  /** Without events for keys that are written. */
+  readonly deletionsOnly?: boolean | undefined;
 }
 
 export interface WatchEvent {
@@ -51,7 +53,7 @@ export interface WatchAnswer {
   readonly id: bigint;
   readonly created: boolean;
   readonly canceled: boolean;
-  /** Above 0: the revision that was asked for is no longer kept; this is the oldest that is. */
+  /** Above 0: the requested revision is no longer kept. This is the oldest that is. */
   readonly compactRevision: bigint;
   readonly reason: string;
   readonly events: readonly WatchEvent[];
@@ -90,13 +92,13 @@ export const leaseRevoke: Rpc<bigint, undefined> = {
 };
 
 export const leaseTimeToLive: Rpc<bigint, LeaseAnswer> = {
-  name: "question for a lease's time",
+  name: "query of the time of a lease",
   path: "/etcdserverpb.Lease/LeaseTimeToLive",
   encode: (id) => written((writer) => writer.int64(1, id)),
   decode: decodeLease,
 };
 
-/** A stream: one message per renewal, answered in order. */
+/** A stream in etcd's definition. A stream of one message each way is the same as a call. */
 export const leaseKeepAlive: Rpc<bigint, LeaseAnswer> = {
   name: "renewal of a lease",
   path: "/etcdserverpb.Lease/LeaseKeepAlive",
@@ -106,7 +108,7 @@ export const leaseKeepAlive: Rpc<bigint, LeaseAnswer> = {
 
 export type WatchOrder = { readonly create: WatchTarget } | { readonly cancel: bigint };
 
-/** A stream: watches are made and ended by messages; answers name the watch they belong to. */
+/** A stream. Messages create and end watches, and answers name their watch. */
 export const watch: Rpc<WatchOrder, WatchAnswer> = {
   name: "watch",
   path: "/etcdserverpb.Watch/Watch",
@@ -127,7 +129,7 @@ export const authenticate: Rpc<{ name: string; password: string }, string> = {
 
 /** Answers with the version of the member that is asked. */
 export const status: Rpc<undefined, string> = {
-  name: "question for the version",
+  name: "query of the version",
   path: "/etcdserverpb.Maintenance/Status",
   encode: () => Buffer.alloc(0),
   decode: (message) => textField(message, 2),
@@ -139,7 +141,10 @@ function written(write: (writer: Writer) => void): Buffer {
   return writer.finish();
 }
 
-/** Every answer about keys names the revision, which may become a token. An empty message would pass as "nothing found". */
+/**
+ * Every answer about keys names a revision, which may become a token. An empty message would look
+ * like an answer that found nothing.
+ */
 function withRevision<A extends { readonly header: Header }>(answer: A): A {
   if (answer.header.revision > 0n) return answer;
   throw new MalformedMessageError("An answer of etcd names no revision.");
@@ -163,17 +168,21 @@ function decodeLease(message: Uint8Array): LeaseAnswer {
   return answer;
 }
 
+/** etcd's filter against events of writes. */
+const NO_PUT = 0;
+
 function encodeWatch(order: WatchOrder): Buffer {
   return written((writer) => {
     if ("cancel" in order) {
       writer.message(2, () => writer.int64(1, order.cancel));
       return;
     }
-    const { id, key, end, from } = order.create;
+    const { id, key, end, from, deletionsOnly } = order.create;
     writer.message(1, () => {
       writer.bytes(1, key);
       if (end !== undefined) writer.bytes(2, end);
       writer.int64(3, from);
+      if (deletionsOnly === true) writer.uint(5, NO_PUT);
       writer.int64(7, id);
     });
   });

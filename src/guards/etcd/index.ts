@@ -3,10 +3,10 @@
 // the same client as the store and takes the same address. A transaction is sent to one member,
 // once, because a late copy would undo later writes of the same holder.
 
-import type { Compare, KeyValue, Op } from "../../clients/etcd/kv.ts";
-import type { Members } from "../../clients/etcd/members.ts";
-import type { Names } from "../../clients/etcd/names.ts";
-import { openMembers } from "../../clients/etcd/open.ts";
+import type { Compare, KeyValue, Op, Txn } from "../../clients/etcd/kv.ts";
+import type { EtcdClient } from "../../clients/etcd/client.ts";
+import type { Names, Span } from "../../clients/etcd/names.ts";
+import { openClient } from "../../clients/etcd/open.ts";
 import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";
 import { range, txn } from "../../clients/etcd/rpc.ts";
 import { InvalidArgumentError, StaleTokenError } from "../../core/errors.ts";
@@ -117,7 +117,7 @@ export async function resetHighest(
 class GuardOnEtcd implements EtcdGuard {
   readonly writeMethods = ["write"] as const;
   readonly #names: Names;
-  readonly #members: LazyConnection<Members>;
+  readonly #client: LazyConnection<EtcdClient>;
   readonly #writes = new ConditionalWrites<undefined>();
   readonly #bound: string | undefined;
   readonly #leasesHere: boolean;
@@ -135,10 +135,10 @@ class GuardOnEtcd implements EtcdGuard {
     this.#bound = checkBound("etcdGuard()", options, ETCD_GUARD_OPTIONS);
     this.#leasesHere = options.leasesHere ?? false;
     this.#limitMs = checkLimit("limitMs", options.limitMs ?? 5_000);
-    this.#members = new LazyConnection(
+    this.#client = new LazyConnection(
       "The etcd guard",
-      () => openMembers(settings, systemParts()),
-      (members) => members.close(),
+      () => openClient(settings, systemParts()),
+      (client) => client.close(),
     );
   }
 
@@ -169,15 +169,15 @@ class GuardOnEtcd implements EtcdGuard {
       yes: [{ remove: { key } }],
       no: [{ get: { key, keysOnly: true } }],
     };
-    const members = await runRequest(resource, "reads", () => this.#members.get());
+    const client = await runRequest(resource, "reads", () => this.#client.get());
     const { succeeded, answers } = await runRequest(resource, "writes", () =>
-      members.call(txn, transaction, { limitMs: this.#limitMs, once: true }),
+      client.call(txn, transaction, { limitMs: this.#limitMs, once: true }),
     );
     return succeeded || answers[0]?.kvs.length === 0;
   }
 
   close(): Promise<void> {
-    return this.#members.close();
+    return this.#client.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -198,8 +198,8 @@ class GuardOnEtcd implements EtcdGuard {
   async #read(resource: string): Promise<Seen<undefined>> {
     const key = this.#names.highest(resource);
     const { kvs } = await runRequest(resource, "reads", async () => {
-      const members = await this.#members.get();
-      return members.call(range, { key }, { limitMs: this.#limitMs });
+      const client = await this.#client.get();
+      return client.call(range, { key }, { limitMs: this.#limitMs });
     });
     return { highest: readToken(kvs[0]), mark: undefined };
   }
@@ -208,22 +208,26 @@ class GuardOnEtcd implements EtcdGuard {
     resource: string,
     { token, seen, ops }: { token: bigint; seen: Seen<undefined>; ops: readonly Op[] },
   ): ReturnType<Conditional<undefined, bigint>["write"]> {
-    const [key, lock] = [this.#names.highest(resource), this.#names.holder(resource)];
+    const [key, queue] = [this.#names.highest(resource), this.#names.queue(resource)];
     const value = Buffer.from(padToken(token));
     const advance: Op[] = token === seen.highest ? [] : [{ put: { key, value, lease: 0n } }];
-    const transaction = {
+    const writes = [...advance, ...ops];
+    const readHolder = { get: { ...queue, oldestFirst: true, limit: 1, keysOnly: true } };
+    const transaction: Txn = {
       when: [
         isUnchanged(key, seen.highest),
-        ...(this.#leasesHere
-          ? [{ key: lock, target: "create", is: "=", than: token } as const]
-          : []),
+        ...(this.#leasesHere ? [isYoungerThan(queue, token - 1n)] : []),
       ],
-      yes: [...advance, ...ops],
-      no: [{ get: { key: lock, keysOnly: true } }],
+      // The oldest key of the queue holds the lease. No key is older than the token. Unless all are
+      // younger, the oldest one has it.
+      yes: this.#leasesHere
+        ? [{ txn: { when: [isYoungerThan(queue, token)], yes: [readHolder], no: writes } }]
+        : writes,
+      no: [readHolder],
     };
-    const members = await runRequest(resource, "reads", () => this.#members.get());
+    const client = await runRequest(resource, "reads", () => this.#client.get());
     const { succeeded, header, answers } = await runRequest(resource, "writes", () =>
-      members.call(txn, transaction, {
+      client.call(txn, transaction, {
         limitMs: this.#limitMs,
         once: true,
         foreseen: isWriteError,
@@ -231,10 +235,11 @@ class GuardOnEtcd implements EtcdGuard {
     ).catch((error: unknown) => {
       throw explainWriteError(error, resource);
     });
-    if (succeeded) {
+    const inner = this.#leasesHere && succeeded ? answers[0]?.txn : undefined;
+    if (succeeded && inner?.succeeded !== true) {
       return { answer: header.revision, seen: { highest: token, mark: undefined } };
     }
-    if (this.#leasesHere) rejectEnded(resource, token, answers[0]?.kvs[0]);
+    if (this.#leasesHere) rejectEnded(resource, token, (inner?.answers ?? answers)[0]?.kvs[0]);
     return undefined;
   }
 }
@@ -246,6 +251,11 @@ function isUnchanged(key: Buffer, highest: bigint | undefined): Compare {
   return highest === undefined
     ? { key, target: "create", is: "=", than: 0n }
     : { key, target: "value", is: "=", than: Buffer.from(padToken(highest)) };
+}
+
+/** Every key of the queue is younger than this revision, and there is one. */
+function isYoungerThan(queue: Span, revision: bigint): Compare {
+  return { ...queue, target: "create", is: ">", than: revision };
 }
 
 function readToken(kv: KeyValue | undefined): bigint | undefined {

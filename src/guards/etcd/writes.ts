@@ -1,6 +1,6 @@
 // Checks the writes of a guarded etcd transaction and converts them to etcd operations.
 
-import { statusOf } from "../../clients/etcd/failures.ts";
+import { statusOf } from "../../clients/etcd/errors.ts";
 import type { Op } from "../../clients/etcd/kv.ts";
 import { type Names, spanBelow } from "../../clients/etcd/names.ts";
 import { InvalidArgumentError } from "../../core/errors.ts";

@@ -2,7 +2,7 @@
 // is in store.ts.
 
 import type { EtcdTlsOptions } from "../../clients/etcd/http2-transport.ts";
-import { openMembers } from "../../clients/etcd/open.ts";
+import { openClient } from "../../clients/etcd/open.ts";
 import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";
 import type {
   EtcdCall,
@@ -27,5 +27,5 @@ export type {
 /** A store on an etcd cluster (3.4 or newer). */
 export function etcdStore(options: EtcdOptions): OpenStore {
   const settings = checkEtcdOptions(options);
-  return async (parts) => new EtcdStore(settings.names, parts, await openMembers(settings, parts));
+  return async (parts) => new EtcdStore(settings.names, parts, await openClient(settings, parts));
 }

@@ -1,37 +1,64 @@
-// The store on etcd (3.4 and up). Read it beside memory.ts, which says the same without a server. A session is a lease of
-// etcd; what it holds are keys on that lease, and a token is the revision that made the holder's key. Each request is one
-// conditional transaction (etcd/grants.ts, etcd/endings.ts); a renewal is proved by a read (etcd/renewal.ts).
+// The store contract on etcd (3.4 and newer). grant.ts decides who holds a resource, batch.ts sends
+// the transactions, wait.ts and notes.ts report to sessions what other processes did.
 
-import { linkSignals } from "../../async/signals.ts";
-import { KeepAlives } from "../../clients/etcd/keep-alive.ts";
-import type { Members } from "../../clients/etcd/members.ts";
+import type { Clock } from "../../async/clock.ts";
+import type { EtcdClient, Reply } from "../../clients/etcd/client.ts";
+import { isLeaseMissing } from "../../clients/etcd/errors.ts";
+import type { TxnAnswer } from "../../clients/etcd/kv.ts";
 import type { Names } from "../../clients/etcd/names.ts";
+import { leaseRevoke, range, txn } from "../../clients/etcd/rpc.ts";
 import { Watches } from "../../clients/etcd/watches.ts";
-import type * as contract from "../contract.ts";
-import type { Store, StoreParts } from "../contract.ts";
-import { Attempts } from "./attempts.ts";
-import { release, revoke, withdraw } from "./endings.ts";
-import { grant } from "./grants.ts";
-import { endSession, openSession, renewSession } from "./sessions.ts";
-import { Transactions } from "./transactions.ts";
-import { list, read } from "./views.ts";
-import { untilFree } from "./waiting.ts";
-import { watch } from "./watching.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
+import { encodeRecord } from "../../core/record.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "../contract.ts";
+import { Transactions } from "./batch.ts";
+import {
+  grantTxn,
+  readGrantAnswer,
+  readHolder,
+  readQueue,
+  releaseTxn,
+  revokeTxn,
+  wasReleasedBefore,
+  withdrawTxn,
+} from "./grant.ts";
+import { Notes } from "./notes.ts";
+import { list, read } from "./read.ts";
+import { openSession, renewSession } from "./renew.ts";
+import { type Attempt, type Session, Sessions, toGrant } from "./session.ts";
+import { Queues } from "./wait.ts";
+import { watch } from "./watch.ts";
 
-interface Inside {
-  readonly members: Members;
-  readonly names: Names;
-  readonly keepAlives: KeepAlives;
-  readonly watches: Watches;
-  readonly attempts: Attempts;
-  readonly transactions: Transactions;
-  readonly clock: StoreParts["clock"];
-  readonly closing: AbortSignal;
-  now(): number;
-}
+/**
+ * How many queues one renewal reads. etcd accepts 128 operations in a transaction, of which
+ * acknowledgements may need 100. A session that waits for more reads the others with its next
+ * renewals.
+ */
+const QUEUES_MAX = 25;
 
 export class EtcdStore implements Store {
-  readonly guarantees: contract.Guarantees = {
+  readonly guarantees: Guarantees = {
     store: "etcd",
     tokenSource: "create_revision: the revision of the cluster at which the holder's key was made",
     tokenFalls: "when the cluster is restored from a snapshot without --bump-revision",
@@ -42,80 +69,242 @@ export class EtcdStore implements Store {
     fifo: true,
     durable: true,
   };
-  readonly #inside: Inside;
+  readonly #names: Names;
+  readonly #clock: Clock;
+  readonly #client: EtcdClient;
+  readonly #transactions: Transactions;
+  readonly #watches: Watches;
+  readonly #sessions: Sessions;
+  readonly #notes: Notes;
+  readonly #queues: Queues;
   readonly #closing = new AbortController();
 
-  constructor(names: Names, { clock }: StoreParts, members: Members) {
-    this.#inside = {
-      ...{ members, names, clock, closing: this.#closing.signal, attempts: new Attempts() },
-      keepAlives: new KeepAlives(members, clock),
-      watches: new Watches(members, clock),
-      transactions: new Transactions(members, clock),
-      now: () => clock.now(),
+  constructor(names: Names, { clock }: StoreParts, client: EtcdClient) {
+    this.#names = names;
+    this.#clock = clock;
+    this.#client = client;
+    this.#transactions = new Transactions(client, clock);
+    this.#sessions = new Sessions(names);
+    const watches = new Watches(client, clock);
+    const notes = new Notes({ client, watches, clock });
+    this.#watches = watches;
+    this.#notes = notes;
+    this.#queues = new Queues({ client, names, watches, notes, clock });
+  }
+
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId, events } = request;
+    for (const session of this.#sessions.expired(this.#clock.now())) this.#forget(session);
+    const parts = { client: this.#client, clock: this.#clock };
+    const ttlMs = await openSession(parts, this.#names.session(sessionId), request);
+    this.#sessions.add(sessionId, events, this.#clock.now() + ttlMs);
+    return { ttlMs };
+  }
+
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { sessionId, attempt: id, holderId, value, queue, limitMs } = request;
+    const session = this.#sessions.find(sessionId);
+    if (session.ended.has(id)) return { kind: "ended" };
+    const record = encodeRecord({ holderId, sessionId, attempt: id, value });
+    const attempt = session.begin(request, record);
+    const reply = await this.#enter(attempt, queue, limitMs);
+    if (reply === undefined) return this.#gone(session);
+    const { isSessionAlive, isMarked, own, isHolder, ...found } = readGrantAnswer(
+      this.#names,
+      attempt,
+      reply.answer,
+    );
+    if (!isSessionAlive) return this.#gone(session);
+    if (attempt.state === "ended" || session.isEnded) return { kind: "ended" };
+    if (own !== undefined) {
+      Object.assign(attempt, { key: own.key, revision: own.createRevision });
+      const mayHold = reply.answer.succeeded || attempt.state === "held";
+      if (isHolder && (mayHold || attempt.rank === undefined)) return this.#granted(attempt);
+      if (this.#queues.join(attempt, found.queue, reply.answer.header.revision))
+        return this.#granted(attempt);
+      session.queued(attempt);
+      return { kind: "queued", holderId: found.holderId };
+    }
+    if (isMarked || attempt.state === "held") {
+      session.end(attempt);
+      return { kind: "ended" };
+    }
+    // A copy of the request that arrives late must not be granted.
+    if (attempt.unanswered > 0) await this.withdraw(request);
+    else session.attempts.delete(id);
+    return { kind: "busy", holderId: found.holderId };
+  }
+
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, withdrawn, acknowledged, accepted = [], limitMs } = request;
+    const session = this.#sessions.find(sessionId);
+    // A withdrawal that fails is repeated by the next renewal. It must not put this one in doubt.
+    const withdrawals = withdrawn.map((attempt) =>
+      this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
+    );
+    const resources = pickResources(session);
+    const reads = resources.map((resource) => ({ get: readQueue(this.#names, resource) }));
+    const parts = { client: this.#client, clock: this.#clock };
+    const question = { acknowledged, reads, limitMs };
+    const renewed = await renewSession(parts, session.names, question);
+    await Promise.all(withdrawals);
+    if (renewed === undefined) return this.#gone(session);
+    const { ttlMs, gone, revision, found } = renewed;
+    session.aliveUntil = this.#clock.now() + ttlMs;
+    for (const [index, resource] of resources.entries())
+      this.#queues.update(resource, found[index] ?? [], revision);
+    for (const ref of gone) {
+      const lease = session.findLease(ref);
+      if (lease !== undefined) session.end(lease);
+    }
+    for (const ref of accepted) {
+      const lease = session.findLease(ref);
+      if (lease !== undefined) session.unaccepted.delete(lease);
+    }
+    return {
+      kind: "renewed",
+      ttlMs,
+      gone,
+      granted: [...session.unaccepted].map(toGrant),
+      wanted: renewed.wanted.filter((ref) => session.findLease(ref) !== undefined),
+      waiting: session.waiting.size,
     };
   }
 
-  openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
-    return openSession(this.#inside, request);
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    const { sessionId, token, preferred } = request;
+    this.#closing.signal.throwIfAborted();
+    const session = this.#sessions.find(sessionId);
+    const lease = session.findLease(request);
+    if (lease === undefined) return { kind: "notHeld" };
+    const transaction = releaseTxn(this.#names, lease, preferred);
+    const { answer, doubtful } = await this.#transactions.release(request, transaction);
+    session.end(lease);
+    const isReleased = answer.succeeded || (doubtful && wasReleasedBefore(answer, token));
+    return { kind: isReleased ? "released" : "notHeld" };
   }
 
-  grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    return grant(this.#inside, request);
+  async withdraw(request: AttemptRequest): Promise<void> {
+    const { sessionId, attempt: id, limitMs } = request;
+    const session = this.#sessions.find(sessionId);
+    const attempt = session.attempts.get(id);
+    if (attempt !== undefined) {
+      session.waiting.delete(attempt);
+      this.#queues.leave(attempt);
+    }
+    const transaction = withdrawTxn(this.#names, session, request);
+    await this.#client.call(txn, transaction, { limitMs, foreseen: isLeaseMissing });
+    if (attempt !== undefined) session.end(attempt);
   }
 
-  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, acknowledged, limitMs } = request;
-    // One that fails is named again by the next renewal; it must not put this one in doubt.
-    const given = withdrawn.map((attempt) =>
-      this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
+  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+    this.#forget(this.#sessions.find(sessionId));
+    const { lease } = this.#names.session(sessionId);
+    try {
+      await this.#client.call(leaseRevoke, lease, { limitMs, foreseen: isLeaseMissing });
+    } catch (error) {
+      if (!isLeaseMissing(error)) throw error;
+    }
+  }
+
+  read(request: ReadRequest): Promise<ReadAnswer> {
+    return read(this.#readParts(), request);
+  }
+
+  list(request: ListRequest): Promise<ListPage> {
+    return list(this.#readParts(), request);
+  }
+
+  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+    const closing = this.#closing.signal;
+    return watch(request, { ...this.#readParts(), watches: this.#watches, closing });
+  }
+
+  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+    const { resource, token, limitMs } = request;
+    const endsAt = this.#clock.now() + limitMs;
+    const { kvs } = await this.#client.call(range, readHolder(this.#names, resource), { limitMs });
+    const [holder] = kvs;
+    if (holder?.createRevision !== token) return { kind: "notHeld" };
+    const { answer, doubtful } = await this.#client.ask(
+      txn,
+      revokeTxn(this.#names, holder, request),
+      { limitMs: endsAt - this.#clock.now() },
     );
-    const renewing = renewSession(this.#inside, { sessionId, acknowledged, limitMs });
-    const [outcome] = await Promise.all([renewing, ...given]);
-    return outcome;
-  }
-
-  release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    return release(this.#inside, request);
-  }
-
-  withdraw(request: contract.AttemptRequest): Promise<void> {
-    return withdraw(this.#inside, request);
-  }
-
-  endSession(request: contract.SessionRequest): Promise<void> {
-    return endSession(this.#inside, request);
-  }
-
-  async untilFree(
-    request: contract.AttemptRequest & { readonly signal: AbortSignal },
-  ): Promise<void> {
-    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    await untilFree(this.#inside, { ...request, signal }).finally(unlink);
-  }
-
-  read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
-    return read(this.#inside, request);
-  }
-
-  async list(request: contract.ListRequest): Promise<contract.ListPage> {
-    const { leases, next } = await list(this.#inside, request);
-    return { leases, next };
-  }
-
-  watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
-    return watch(request, this.#inside);
-  }
-
-  revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
-    return revoke(this.#inside, request);
+    // The note proves that an earlier copy of this request was applied.
+    const [note] = answer.answers[0]?.kvs ?? [];
+    const isRevoked = answer.succeeded || (doubtful && note?.value.toString() === String(token));
+    return { kind: isRevoked ? "revoked" : "notHeld" };
   }
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    const { members, keepAlives, watches } = this.#inside;
-    this.#closing.abort(members.closedError());
-    watches.close();
-    keepAlives.close();
-    members.close();
+    this.#closing.abort(this.#client.closedError());
+    for (const session of [...this.#sessions]) this.#forget(session);
+    this.#queues.close();
+    this.#watches.close();
+    this.#client.close();
   }
+
+  #readParts(): { client: EtcdClient; names: Names; clock: Clock } {
+    return { client: this.#client, names: this.#names, clock: this.#clock };
+  }
+
+  /** Sends the request for a grant. Undefined: the session is gone. */
+  async #enter(
+    attempt: Attempt,
+    queue: boolean,
+    limitMs: number,
+  ): Promise<Reply<TxnAnswer> | undefined> {
+    const { session, resource } = attempt;
+    const wallMs = this.#clock.wallNow();
+    attempt.unanswered += 1;
+    try {
+      const reply = await this.#transactions.grant(
+        resource,
+        (released) => grantTxn(this.#names, attempt, { queue, wallMs, released }),
+        limitMs,
+      );
+      if (!reply.doubtful) attempt.unanswered -= 1;
+      return reply;
+    } catch (error) {
+      const isUnknown = error instanceof StoreUnavailableError && error.applied === "unknown";
+      if (!isUnknown) attempt.unanswered -= 1;
+      if (attempt.unanswered === 0 && attempt.state === "asked")
+        session.attempts.delete(attempt.id);
+      if (isLeaseMissing(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #granted(attempt: Attempt): GrantOutcome {
+    const { session } = attempt;
+    session.granted(attempt, this.#clock.now());
+    this.#notes.held(session);
+    return { kind: "granted", token: attempt.revision };
+  }
+
+  #gone(session: Session): { readonly kind: "gone" } {
+    this.#forget(session);
+    return { kind: "gone" };
+  }
+
+  #forget(session: Session): void {
+    this.#sessions.remove(session);
+    this.#notes.end(session);
+    for (const attempt of session.waiting) this.#queues.leave(attempt);
+  }
+}
+
+/** The resources whose queues the next renewal reads. All others come first the next time. */
+function pickResources(session: Session): string[] {
+  const waiting = [...session.waiting];
+  const resources = [...new Set(waiting.map(({ resource }) => resource))];
+  const picked = resources.slice(0, QUEUES_MAX);
+  if (resources.length > QUEUES_MAX)
+    for (const attempt of waiting.filter(({ resource }) => picked.includes(resource))) {
+      session.waiting.delete(attempt);
+      session.waiting.add(attempt);
+    }
+  return picked;
 }

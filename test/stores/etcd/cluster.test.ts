@@ -86,8 +86,7 @@ describe("one member of three", () => {
       const prefix = newPrefix();
       const store = await opened({ url: `etcd://${at(leader)}`, prefix });
       const waiter = await opened({ url: `etcd://${[at(first), at(second)]}`, prefix });
-      const { wait, release } = await holdAndQueue(store, waiter);
-      const waiting = wait();
+      const { handoff, release } = await holdAndQueue(store, waiter);
       await sleep(200);
       await first[fault]();
       try {
@@ -95,7 +94,7 @@ describe("one member of three", () => {
         const renewal = { sessionId: "two", withdrawn: [], acknowledged: [], limitMs: 4_000 };
         expect((await waiter.renew(renewal)).kind).toBe("renewed");
         await release();
-        await waiting;
+        await handoff;
       } finally {
         if (fault === "kill") await first.start();
         else await first.resume();
@@ -112,6 +111,9 @@ describe("the majority", () => {
     const session = { sessionId: "one", limitMs: 800 };
     await store.openSession({ ...session, limitMs: 5_000, holderId: "one", ttlMs: 60_000 });
     const lease = await tenure.acquire("r");
+    const asked = { ...session, limitMs: 5_000, holderId: "one", queue: false };
+    const own = await store.grant({ ...asked, resource: "own", attempt: "one.0" });
+    const token = own.kind === "granted" ? own.token : 0n;
     const { others } = await findRoles();
     await Promise.all(others.map((member) => member.kill()));
     try {
@@ -119,7 +121,7 @@ describe("the majority", () => {
       const requests: Record<string, Promise<unknown>> = {
         grant: reasonOf(store.grant(ask)),
         renewal: reasonOf(store.renew({ ...session, withdrawn: [], acknowledged: [] })),
-        release: reasonOf(store.release({ ...session, resource: "r", token: lease.token })),
+        release: reasonOf(store.release({ ...session, resource: "own", token })),
         read: reasonOf(store.read({ resource: "r", consistency: "linearizable", limitMs: 800 })),
       };
       for (const [name, request] of Object.entries(requests)) {

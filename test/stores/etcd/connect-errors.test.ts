@@ -16,7 +16,6 @@ import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { at, holdAndQueue, opened } from "../../support/stores/etcd-holders.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
 
 /** Long enough for the real reason to arrive on a busy machine. */
 const CONNECT_MS = 4_000;
@@ -92,8 +91,7 @@ describe("a cluster with users", () => {
   test("the role in the documentation is sufficient, even if the login expires in between", async () => {
     const login = { username: "lean", password: "p@lean" };
     const store = await opened({ url: `etcd://${at(locked())}`, ...login });
-    const { wait, release } = await holdAndQueue(store);
-    const waiting = wait();
+    const { handoff, release } = await holdAndQueue(store);
     // More than twice the lifetime of a login.
     await sleep(2_500);
     const renewal = await store.renew({
@@ -104,7 +102,7 @@ describe("a cluster with users", () => {
     });
     expect(renewal.kind).toBe("renewed");
     await release();
-    await waiting;
+    await handoff;
     await store.list({ prefix: "", limit: 1, limitMs: 5_000 });
     await store.endSession({ sessionId: "one", limitMs: 5_000 });
     await store.endSession({ sessionId: "two", limitMs: 5_000 });
@@ -128,29 +126,28 @@ describe("a cluster with users", () => {
     const login = { username: "lean", password: "p@lean" };
     const store = await opened({ client: transport, ...login, prefix: "tenure/second" });
     const first = await holdAndQueue(store);
-    const firstWait = first.wait();
     await sleep(2_500);
     const limitMs = 5_000;
     const ask = { sessionId: "one", holderId: "one", resource: "s", queue: true, limitMs };
     const held = await store.grant({ ...ask, attempt: "one.2" });
-    const queued = { ...ask, attempt: "one.3", signal: new AbortController().signal };
+    const queued = { ...ask, attempt: "one.3" };
     await store.grant(queued);
     const stop = new AbortController();
-    const freed: string[] = [];
+    const seen: string[] = [];
     const watching = (async () => {
       for await (const view of store.watch({ prefix: "", signal: stop.signal }))
-        if (view.holder === undefined) freed.push(view.resource);
+        seen.push(view.resource);
     })();
     const before = calls;
-    const secondWait = waitUntilFree(store, queued);
     await sleep(2_000);
     expect(calls - before).toBeLessThan(20);
     const token = held.kind === "granted" ? held.token : 0n;
     await store.release({ ...ask, token });
-    await secondWait;
+    const isHeld = async (): Promise<boolean> => (await store.grant(queued)).kind === "granted";
+    await until("the second waiter holds", isHeld, limitMs);
     await first.release();
-    await firstWait;
-    await until("the watch reported both", async () => freed.join() === "s,r", 10_000);
+    await first.handoff;
+    await until("the watch reported both handoffs", async () => seen.join() === "r,s,s,r", 10_000);
     stop.abort();
     await watching;
   });

@@ -3,10 +3,9 @@
 import { onTestFinished } from "vitest";
 import { connect, type Tenure } from "../../../src/index.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Store } from "../../../src/stores/contract.ts";
+import type { Grant, Store } from "../../../src/stores/contract.ts";
 import { type EtcdOptions, etcdStore } from "../../../src/stores/etcd/index.ts";
 import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
-import { waitUntilFree } from "./until-free.ts";
 
 /**
  * Bounds wide enough for two busy cores. The ttl is the shortest that etcd grants with fast
@@ -48,7 +47,12 @@ export async function proxied(server: { readonly url: string }): Promise<TcpProx
 export async function holdAndQueue(
   store: Store,
   waiter: Store = store,
-): Promise<{ token: bigint; wait(): Promise<void>; release(): Promise<unknown> }> {
+): Promise<{
+  token: bigint;
+  /** Resolves with the token when the store reports the handoff to session "two". */
+  handoff: Promise<bigint>;
+  release(): Promise<unknown>;
+}> {
   const limitMs = 5_000;
   const ask = (asked: Store, sessionId: string): ReturnType<Store["grant"]> =>
     asked.grant({
@@ -60,16 +64,23 @@ export async function holdAndQueue(
       limitMs,
     });
   const session = { ttlMs: 60_000, limitMs };
+  let granted: (token: bigint) => void = () => undefined;
+  const handoff = new Promise<bigint>((resolve) => {
+    granted = resolve;
+  });
+  const events = {
+    granted: (grant: Grant) => granted(grant.token),
+    lost: () => undefined,
+    wanted: () => undefined,
+  };
   await store.openSession({ ...session, sessionId: "one", holderId: "one" });
-  await waiter.openSession({ ...session, sessionId: "two", holderId: "two" });
+  await waiter.openSession({ ...session, sessionId: "two", holderId: "two", events });
   const held = await ask(store, "one");
   await ask(waiter, "two");
   const token = held.kind === "granted" ? held.token : 0n;
-  const { signal } = new AbortController();
-  const two = { sessionId: "two", attempt: "two.1", resource: "r", limitMs, signal };
   return {
     token,
-    wait: () => waitUntilFree(waiter, two),
+    handoff,
     release: () => store.release({ sessionId: "one", resource: "r", token, limitMs }),
   };
 }

@@ -116,11 +116,17 @@ function useTamperedEtcd(): TamperedBackend {
   };
   return {
     url: () => `${server().url}/${NAMESPACE}`,
-    overwriteRecord: (resource, junk) => put(names.holder(resource), junk, { ignore_lease: true }),
+    overwriteRecord: async (resource, junk) => {
+      const [key, end] = Object.values(names.queue(resource)).map((each) => each.toString("base64"));
+      const range = { key, range_end: end, sort_target: "CREATE", sort_order: "ASCEND", limit: 1 };
+      const { kvs } = (await server().call("/v3/kv/range", range)) as { kvs: { key: string }[] };
+      await put(Buffer.from(kvs[0]?.key ?? "", "base64"), junk, { ignore_lease: true });
+    },
     addMalformedNotices: async (resource, sessionId) => {
-      const { lease, revoked } = names.session(sessionId);
+      const { lease, revoked, wanted } = names.session(sessionId);
       for (const junk of ["junk", "", "-1", "9".repeat(100_000)])
-        await put(revoked(`${resource}${junk.length}`), junk, { lease: String(lease) });
+        for (const note of [revoked, wanted])
+          await put(note(`${resource}${junk.length}`), junk, { lease: String(lease) });
     },
   };
 }

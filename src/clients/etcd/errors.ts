@@ -1,5 +1,5 @@
-// Errors of etcd and of the connection in our words: what each means for the request, whether another member may do
-// better, and what the user can do about it.
+// What errors of etcd and of the connection mean for a request: whether it may have been applied,
+// whether another member may succeed, and what the user can do.
 
 import { DOCS } from "../../core/docs.ts";
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
@@ -7,7 +7,7 @@ import { redacted } from "../../core/redaction.ts";
 import { isAboutTls, reachHint } from "../shared/reach.ts";
 import { EtcdLinkError } from "./transport.ts";
 
-/** gRPC's numbers for the kinds that are told apart here. */
+/** The gRPC status codes that are distinguished here. */
 const CODES = {
   cancelled: 1,
   unknown: 2,
@@ -26,7 +26,7 @@ const PASSING: ReadonlySet<number> = new Set([
   ...[CODES.internal, CODES.unavailable],
 ]);
 
-/** A request with a token that has expired or is outdated, or without a token where etcd requires one. */
+/** The token of the request has expired or is outdated, or is missing although etcd requires one. */
 const LOGIN_REJECTED =
   /revision of auth store is old|invalid auth token|user name is empty|token is not provided/;
 
@@ -35,7 +35,7 @@ export interface Status {
   readonly details: string;
 }
 
-/** What the server answered; undefined: it did not. Any gRPC library's errors look like this. */
+/** The status that the server answered with. Undefined: it did not answer. */
 export function statusOf(error: unknown): Status | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   const { code, details, message } = error as Record<string, unknown>;
@@ -43,8 +43,9 @@ export function statusOf(error: unknown): Status | undefined {
 }
 
 /**
- * What to make of a failed try. `passing`: the same request may work at another member or a little later. `login`: the
- * token of our login is not or no longer valid. `final`: it is the answer. `applied`: whether something may have been changed.
+ * What a failed try means. `passing`: the same request may succeed at another member or later.
+ * `login`: the token of the login is not valid. `final`: this is the answer. `applied`: whether the
+ * request may have changed something.
  */
 export function judge(error: unknown): {
   readonly kind: "passing" | "login" | "final";
@@ -58,10 +59,10 @@ export function judge(error: unknown): {
   const { code, details } = status;
   if (code === CODES.unauthenticated || LOGIN_REJECTED.test(details))
     return { kind: "login", applied: "no" };
-  // Said before anything was proposed.
+  // etcd answers this before it proposes anything.
   if (/no leader|too many requests|not capable|not supported for learner/.test(details))
     return { kind: "passing", applied: "no" };
-  // Among them what libraries say when a connection broke under a request.
+  // Libraries also report a broken connection in this way.
   if (PASSING.has(code)) return { kind: "passing", applied: "unknown" };
   return { kind: "final", applied: "no" };
 }
@@ -74,7 +75,7 @@ export function isLeaseTaken(error: unknown): boolean {
   return /lease already exists/.test(statusOf(error)?.details ?? "");
 }
 
-/** An answer that is final, for the user. `place` is the address, without a password. */
+/** The error for an answer that is final. `place` is the address, without a password. */
 export function refusal(error: unknown, place: string): TenureError {
   const cause = redacted(error);
   const { code, details } = statusOf(cause) ?? { code: 0, details: cause.message };
@@ -87,7 +88,7 @@ export function refusal(error: unknown, place: string): TenureError {
   }
   if (/user name is empty|token is not provided/.test(details)) {
     return new StoreUnusableError(
-      `etcd at ${place} asks for a user and a password. Name them in the URL: etcd://user:password@host.`,
+      `etcd at ${place} requires a user and a password. Name them in the URL: etcd://user:password@host.`,
       facts,
     );
   }
@@ -105,14 +106,14 @@ export function refusal(error: unknown, place: string): TenureError {
   }
   if (code === CODES.unimplemented) {
     return new StoreUnusableError(
-      `What listens at ${place} is no etcd with the v3 API, or one that is too old (${details}).`,
+      `The server at ${place} is not etcd with the v3 API, or it is too old (${details}).`,
       facts,
     );
   }
   return new StoreUnusableError(`etcd at ${place} refused a request: ${details}`, facts);
 }
 
-/** Nobody answered. */
+/** The error for a request that no member answered. */
 export function unavailable(
   error: unknown,
   facts: { readonly place: string; readonly applied: "no" | "unknown" },
@@ -127,7 +128,7 @@ export function unavailable(
   return new StoreUnavailableError(`${what} (${said}).`, { applied: facts.applied, cause });
 }
 
-/** Also with a new login. */
+/** The error for a request that is rejected even with a new login. */
 export function loginRejected(
   error: unknown,
   facts: { readonly place: string; readonly applied: "no" | "unknown" },
@@ -138,13 +139,13 @@ export function loginRejected(
   );
 }
 
-/** The same failure, about a request of which this is known. */
+/** The same error, with what is known about the request. */
 export function withApplied(error: unknown, applied: "no" | "unknown"): unknown {
   if (!(error instanceof StoreUnavailableError) || error.applied === applied) return error;
   return new StoreUnavailableError(error.message, { applied, cause: error.cause });
 }
 
-/** Why a first connection failed: hints for what only happens there. */
+/** Explains why the first connection failed, with hints for problems that occur only then. */
 export function connectFailure(error: StoreUnavailableError, place: string): TenureError {
   const cause = deepest(error);
   const { code, message } = cause as { code?: unknown; message?: unknown };
