@@ -11,7 +11,7 @@ import type { Facts } from "./facts.ts";
 import { type Waiter, Waiters } from "./waiters.ts";
 
 /** Stores that hand off. The checkers in queue.ts apply to the others. */
-export const HANDOFF_STORES: ReadonlySet<string> = new Set(["memory", "sqlite"]);
+export const HANDOFF_STORES: ReadonlySet<string> = new Set(["memory", "postgres", "sqlite"]);
 
 /** Clocks are off by up to 5 %. */
 const CLOCK_ERROR = 0.06;

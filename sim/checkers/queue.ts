@@ -31,7 +31,7 @@ const WHOLE_MS = 2;
  * Stores that are checked for prompt grants. ZooKeeper is not, because it is late in a few runs
  * (docs/simulator.md).
  */
-const PROMPT_STORES: ReadonlySet<string> = new Set(["etcd", "redis", "postgres"]);
+const PROMPT_STORES: ReadonlySet<string> = new Set(["etcd", "redis"]);
 /**
  * How long it takes until the server has registered a waiter's subscription: one message on Redis;
  * a read and one message on etcd. The waiter then checks once more, which is one of the two round

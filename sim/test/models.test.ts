@@ -27,7 +27,7 @@ for (const [name, ttlMs, engine] of models)
   storeSuite(sideBySide, {
     name,
     ttlMs,
-    handsOff: engine === memoryEngine || engine === sqliteEngine,
+    handsOff: [memoryEngine, postgresEngine, sqliteEngine].includes(engine),
     guarantees: { fifo: true, durable: true },
     create: async () => {
       await engine.ready?.();

@@ -6,13 +6,13 @@ import { describe, expect, test } from "vitest";
 import type { Call, PgLink, Row } from "../../src/clients/postgres/link.ts";
 import { encodeRecord } from "../../src/core/record.ts";
 import type { GrantRequest, Store } from "../../src/stores/contract.ts";
-import { openOnLink } from "../../src/stores/postgres/open-store.ts";
+import { openOnLink } from "../../src/stores/postgres/setup.ts";
 import { ManualClock, manualRandom } from "../../src/testing/index.ts";
 import { checkTrace } from "../checkers/judge.ts";
 import { createPlan } from "../faults/plan.ts";
 import { simHost } from "../host/sim-host.ts";
 import { Database } from "../models/postgres/database.ts";
-import { acquire, openSession } from "../models/postgres/functions.ts";
+import { openSession, step } from "../models/postgres/functions.ts";
 import { runStatement, SCHEMA } from "../models/postgres/statements.ts";
 import { runSeed } from "../run.ts";
 import type { TraceEvent } from "../world/trace.ts";
@@ -213,8 +213,9 @@ describe("a failover to a lagging standby", () => {
     await lateRenewal;
     // Directly on the model, because the store sends requests for one resource one at a time.
     const record = encodeRecord({ holderId: "g", sessionId: "t", attempt: "by t", value: 1 });
-    openSession(db, "t", "g", 10_000);
-    acquire(db, { resource: "r", session: "t", attempt: "by t", record }, false);
+    openSession(db, "t", "g", "10000", "10000", "");
+    const wanted = { kind: "grant", resource: "r", session: "t", attempt: "by t", record };
+    step(db, JSON.stringify([{ ...wanted, holder: "g", rank: 0, queue: false }]), "true");
     answer();
     await expect(late).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
     // The holder retries, and the new primary decides.

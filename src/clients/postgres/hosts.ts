@@ -59,6 +59,9 @@ export function linkFromHosts(hosts: readonly Host[], clock: Clock, shareMs: num
       const inner: Call = {
         ...call,
         abandon: undefined,
+        get sent() {
+          return call.sent;
+        },
         set sent(isSent: boolean) {
           call.sent = isSent;
         },

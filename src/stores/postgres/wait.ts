@@ -8,7 +8,7 @@ import type { PgLink } from "../../clients/postgres/link.ts";
 import type { SessionEvents } from "../contract.ts";
 import { ExpiryChecks } from "../shared/expiry-checks.ts";
 import { decodeFact, type Fact, report } from "../shared/facts.ts";
-import type { Wakeup } from "../shared/wakeup.ts";
+import { Wakeup } from "../shared/wakeup.ts";
 import { Listener } from "./listen.ts";
 
 export interface NoticesParts {
@@ -47,7 +47,8 @@ export class Notices {
   #start: Timer | undefined;
   #inUseUntil = 0;
   #isPolling = false;
-  #isClosed = false;
+  readonly #pollNow: Wakeup;
+  readonly #closing = new AbortController();
 
   constructor(parts: NoticesParts) {
     this.#parts = parts;
@@ -58,6 +59,7 @@ export class Notices {
       channel === ""
         ? undefined
         : new Listener({ link, clock, random, channel, notify, onNotification, onChange });
+    this.#pollNow = new Wakeup(clock, {});
     this.#checks = new ExpiryChecks(clock, (key) => this.#checkExpiry(key));
   }
 
@@ -87,6 +89,7 @@ export class Notices {
   queued(id: string, resource: string, attempt: string, checkInMs: number | undefined): void {
     if (!this.#sessions.has(id)) return;
     this.#waiting.set(attempt, id);
+    this.#pollNow.notify();
     this.planCheck(id, resource, checkInMs);
     this.#startListening();
   }
@@ -112,7 +115,7 @@ export class Notices {
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.#closing.abort();
     this.#start?.cancel();
     this.#listener?.close();
     this.#checks.close();
@@ -153,12 +156,14 @@ export class Notices {
 
   async #poll(): Promise<void> {
     const { clock } = this.#parts;
+    const { signal } = this.#closing;
     if (this.#isPolling) return;
     this.#isPolling = true;
     const isNeeded = (): boolean => this.#waiting.size > 0 || clock.now() < this.#inUseUntil;
-    while (isNeeded() && !this.isListening && !this.#isClosed) {
+    while (isNeeded() && !this.isListening && !signal.aborted) {
       const delayMs = this.#waiting.size > 0 ? POLL_MS : HOLDER_POLL_MS;
-      await new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
+      this.#pollNow.reset();
+      await this.#pollNow.wait(delayMs, signal).catch(() => undefined);
       if (!this.isListening) await this.#read([...this.#sessions.keys()]);
     }
     this.#isPolling = false;
@@ -166,7 +171,7 @@ export class Notices {
 
   /** Reads what notifications have not reported. A failure is repeated by the next renewal. */
   async #read(sessions: readonly string[]): Promise<void> {
-    if (sessions.length === 0 || this.#isClosed) return;
+    if (sessions.length === 0 || this.#closing.signal.aborted) return;
     const facts = await this.#parts.readFacts(sessions).catch(() => []);
     for (const fact of facts) this.#deliver(fact);
   }
