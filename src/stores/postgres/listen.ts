@@ -22,8 +22,8 @@ export interface ListenParts {
 
 const OPEN_LIMIT_MS = 5_000;
 const TEST_LIMIT_MS = 1_000;
-const BEAT_EVERY_MS = 5_000;
-const BEAT_LIMIT_MS = 2_000;
+const BEAT_EVERY_MS = 2_000;
+const BEAT_LIMIT_MS = 1_000;
 /** A connection that is not needed is kept for this long. */
 const LINGER_MS = 30_000;
 const REOPEN_BACKOFF: Backoff = { baseMs: 50, capMs: 5_000 };
