@@ -9,6 +9,8 @@ export interface SessionRow {
   readonly id: string;
   readonly holderId: string;
   readonly ttlMs: number;
+  readonly quietAfterMs: number;
+  readonly channel: string;
   expires: number;
   ended: number | undefined;
 }
@@ -19,7 +21,6 @@ export interface LeaseRow {
   session: string | undefined;
   attempt: string;
   record: string;
-  freed: number;
   queued: boolean;
   granted: number | undefined;
 }
@@ -33,6 +34,16 @@ export interface WaiterRow {
   readonly resource: string;
   readonly session: string;
   readonly attempt: string;
+  readonly holderId: string;
+  readonly rank: number;
+  readonly record: string;
+}
+
+export interface HandoffRow {
+  readonly session: string;
+  readonly resource: string;
+  readonly attempt: string;
+  readonly token: bigint;
 }
 
 export interface RevocationRow {
@@ -53,8 +64,8 @@ export interface DatabaseParts {
   readonly witness: Witness;
   /** clock_timestamp(). */
   now(): number;
-  /** pg_notify() with this payload, on the schema's channel. */
-  notify(payload: string): void;
+  /** pg_notify() */
+  notify(channel: string, payload: string): void;
   /** Whether another transaction has locked this row, so that SKIP LOCKED skips it. */
   isLocked(): boolean;
 }
@@ -67,6 +78,7 @@ export interface Copy {
   readonly sessions: ReadonlyMap<string, SessionRow>;
   readonly leases: ReadonlyMap<string, LeaseRow>;
   readonly waiters: ReadonlyMap<string, WaiterRow>;
+  readonly handoffs: ReadonlyMap<string, HandoffRow>;
   readonly revocations: readonly RevocationRow[];
   readonly watchers: ReadonlyMap<string, number>;
 }
@@ -81,10 +93,12 @@ export class Database {
   era: Era = { server: 0, floor: 0n };
   sessions: Map<string, SessionRow> = new Map();
   leases: Map<string, LeaseRow> = new Map();
-  /** By attempt, in queue order: a place is never reused. */
+  /** By attempt, in the order of arrival: a place is never reused. */
   waiters: Map<string, WaiterRow> = new Map();
+  /** By session and resource. */
+  handoffs: Map<string, HandoffRow> = new Map();
   revocations: RevocationRow[] = [];
-  /** When each watcher's registration ends, by id. */
+  /** When each watcher's registration ends, by channel. */
   watchers: Map<string, number> = new Map();
   readonly parts: DatabaseParts;
 
@@ -93,9 +107,18 @@ export class Database {
   }
 
   copy(): Copy {
-    const { era, sessions, leases, waiters, revocations, watchers } = this;
+    const { era, sessions, leases, waiters, handoffs, revocations, watchers } = this;
     const at = this.parts.now();
-    return structuredClone({ at, era, sessions, leases, waiters, revocations, watchers });
+    return structuredClone({
+      at,
+      era,
+      sessions,
+      leases,
+      waiters,
+      handoffs,
+      revocations,
+      watchers,
+    });
   }
 
   /** Promotes a standby that has only this copy. */
@@ -110,15 +133,14 @@ export class Database {
     this.server += 1;
   }
 
-  insertLease(resource: string): LeaseRow {
+  insertLease(resource: string, queued: boolean): LeaseRow {
     const made: LeaseRow = {
       resource,
       token: 0n,
       session: undefined,
       attempt: "",
       record: "",
-      freed: Number.NEGATIVE_INFINITY,
-      queued: false,
+      queued,
       granted: undefined,
     };
     this.leases.set(resource, made);

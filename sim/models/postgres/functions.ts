@@ -1,28 +1,37 @@
-// The functions of src/stores/postgres/functions.ts (SQL) in TypeScript: one function for each, in
+// The functions of src/stores/postgres/grant.sql.ts (SQL) in TypeScript: one function for each, in
 // the same order and under the same name, so that the two can be read side by side.
 // test/stores/postgres/model.test.ts makes the same calls to both and compares every answer.
 
 import { higher, nextToken, startOfEra } from "../../../src/core/era.ts";
-import { HEAD_START_MS } from "../../../src/stores/contract.ts";
+import type { Step, StepAnswer } from "../../../src/stores/postgres/batch.ts";
+import { EXPIRY_WATCHERS, findNext } from "../../../src/stores/queue-policy.ts";
+import type { Ending } from "../../world/trace.ts";
 import type { Database, LeaseRow, SessionRow, WaiterRow } from "./database.ts";
 
-/**
- * How many of the first waiters learn when the holder's lease expires, and check again then. All
- * others wait for a notification.
- */
-const LOOKOUTS = 2;
 /** In microseconds, like all instants of the database. */
 const MINUTE = 60_000_000;
-/** A notification of whose turn it is lists no attempts if it would be longer than this. */
-const TURN_BYTES_MAX = 7_000;
+const NOTIFICATION_BYTES_MAX = 8_000;
 
-/** The condition {LIVE} of the SQL. */
-export function isLive(db: Database, session: string | undefined): boolean {
-  return rowIsLive(db, session === undefined ? undefined : db.sessions.get(session));
+/** The condition {IS_ALIVE} of the SQL. */
+export function isAlive(db: Database, session: string | undefined): boolean {
+  const row = session === undefined ? undefined : db.sessions.get(session);
+  return row !== undefined && rowIsAlive(db, row);
 }
 
-function rowIsLive(db: Database, row: SessionRow | undefined): boolean {
-  return row !== undefined && row.ended === undefined && row.expires > db.parts.now();
+function rowIsAlive(db: Database, { ended, expires }: SessionRow): boolean {
+  return ended === undefined && expires > db.parts.now();
+}
+
+/** The condition {IS_QUIET} of the SQL. */
+function isQuiet(db: Database, session: string): boolean {
+  const { expires, ttlMs, quietAfterMs } = db.sessions.get(session) as SessionRow;
+  return expires - (ttlMs - quietAfterMs) * 1000 <= db.parts.now();
+}
+
+/** The statement {NOTIFY_WATCHERS} of the SQL. */
+function notifyWatchers(db: Database): void {
+  for (const [channel, until] of db.watchers)
+    if (until > db.parts.now()) db.parts.notify(channel, "changed");
 }
 
 export function currentFloor(db: Database): bigint {
@@ -38,182 +47,200 @@ function clockMicros(db: Database): bigint {
   return BigInt(db.parts.now());
 }
 
-export interface Wanted {
-  readonly resource: string;
-  readonly session: string;
-  readonly attempt: string;
-  readonly record: string;
+function lockLease(db: Database, resource: string): LeaseRow {
+  return db.leases.get(resource) ?? db.insertLease(resource, waitersFor(db, resource).length > 0);
 }
 
-/** The assignments {TAKE} of the SQL. */
-export function take(db: Database, lease: LeaseRow, wanted: Wanted): void {
+function notifySession(db: Database, session: string, fact: readonly string[]): void {
+  const channel = db.sessions.get(session)?.channel ?? "";
+  // As json_build_array() writes it.
+  const text = `[${fact.map((part) => JSON.stringify(part)).join(", ")}]`;
+  if (channel !== "" && Buffer.byteLength(text) < NOTIFICATION_BYTES_MAX)
+    db.parts.notify(channel, text);
+}
+
+/** In queue order. */
+function waitersFor(db: Database, resource: string): WaiterRow[] {
+  const found = [...db.waiters.values()].filter((waiter) => waiter.resource === resource);
+  // The sort is stable, and the map is in the order of arrival.
+  return found.sort((one, other) => one.rank - other.rank);
+}
+
+type NewHolder = Pick<WaiterRow, "session" | "attempt" | "record">;
+
+function writeGrant(db: Database, lease: LeaseRow, to: NewHolder): bigint {
   lease.token = nextToken({ last: lease.token, floor: currentFloor(db), clock: clockMicros(db) });
-  lease.session = wanted.session;
-  lease.attempt = wanted.attempt;
-  lease.record = wanted.record;
+  lease.session = to.session;
+  lease.attempt = to.attempt;
+  lease.record = to.record;
   lease.granted = db.parts.now();
+  lease.queued = waitersFor(db, lease.resource).length > 0;
   db.parts.witness.granted(lease);
+  notifyWatchers(db);
+  return lease.token;
 }
 
-/** The condition {WATCHED} of the SQL. */
-export function isWatched(db: Database): boolean {
-  for (const until of db.watchers.values()) if (until > db.parts.now()) return true;
-  return false;
+function stillHolds(db: Database, session: string): boolean {
+  const row = db.sessions.get(session);
+  if (row !== undefined && row.ended === undefined && row.expires <= db.parts.now())
+    row.ended = row.expires;
+  return row !== undefined && row.ended === undefined;
 }
 
-/** The notification {TELL} of the SQL. */
-export function tell(db: Database, resource: string): void {
-  db.parts.notify(`r${resource}`);
+interface HandOff {
+  readonly requester?: string;
+  readonly attempt?: string;
+  readonly preferred?: string | undefined;
 }
 
-/** The first live waiters for the resource. With `before`, only those ahead of that attempt. */
-function liveWaiters(
-  db: Database,
-  resource: string,
-  most: number,
-  before?: string,
-): readonly WaiterRow[] {
-  const found: WaiterRow[] = [];
-  // No waiter is ahead of an attempt that is not queued.
-  if (before !== undefined && !db.waiters.has(before)) return found;
-  for (const waiter of db.waiters.values()) {
-    if (waiter.attempt === before || found.length === most) break;
-    if (waiter.resource === resource && isLive(db, waiter.session)) found.push(waiter);
+function handOff(db: Database, lease: LeaseRow, by: HandOff = {}): bigint | undefined {
+  const { resource } = lease;
+  if (lease.session !== undefined && stillHolds(db, lease.session)) return undefined;
+  const queue = waitersFor(db, resource);
+  const mayBeGranted = ({ session }: WaiterRow): boolean =>
+    isAlive(db, session) && (session === by.requester || !isQuiet(db, session));
+  const next = findNext(queue, mayBeGranted, by.preferred);
+  if (next === undefined) {
+    if (queue.length === 0) lease.queued = false;
+    return undefined;
   }
-  return found;
-}
-
-export interface Seen {
-  readonly waitMs: number;
-  readonly lastAttempt: string | undefined;
-  readonly heldRecord: string | undefined;
-}
-
-export function look(db: Database, resource: string, attempt: string): Seen {
-  const lease = db.leases.get(resource);
-  if (lease === undefined) return { waitMs: 0, lastAttempt: undefined, heldRecord: undefined };
-  const lastAttempt = lease.attempt;
-  if (lastAttempt === attempt) return { waitMs: 0, lastAttempt, heldRecord: undefined };
-  const now = db.parts.now();
-  const holder = lease.session === undefined ? undefined : db.sessions.get(lease.session);
-  if (holder !== undefined && rowIsLive(db, holder)) {
-    const isFar = liveWaiters(db, resource, LOOKOUTS, attempt).length === LOOKOUTS;
-    const leftMs = Math.max((holder.expires - now) / 1000, 0.001);
-    const waitMs = isFar ? Number.POSITIVE_INFINITY : leftMs;
-    return { waitMs, lastAttempt, heldRecord: lease.record };
-  }
-  const [head] = liveWaiters(db, resource, 1);
-  let waitMs = 0;
-  if (head !== undefined && head.attempt !== attempt) {
-    const since = holder?.ended ?? holder?.expires ?? lease.freed;
-    waitMs = Math.max(0, (since + HEAD_START_MS * 1000 - now) / 1000);
-  }
-  return { waitMs, lastAttempt, heldRecord: undefined };
-}
-
-export function acquire(db: Database, wanted: Wanted, queue: boolean): string {
-  currentFloor(db);
-  const { resource, session, attempt } = wanted;
-  const usual = db.leases.get(resource);
-  if (usual !== undefined && isFree(usual, attempt) && isLive(db, session)) {
-    take(db, usual, wanted);
-    if (isWatched(db)) tell(db, resource);
-    return `granted ${usual.token}`;
-  }
-
-  if (!isLive(db, session)) return "gone";
-  let seen = look(db, resource, attempt);
-  if (seen.waitMs > 0 && seen.lastAttempt !== attempt && (!queue || db.waiters.has(attempt)))
-    return `busy ${seen.heldRecord ?? ""}`;
-
-  const lease = db.leases.get(resource) ?? db.insertLease(resource);
-  if (lease.attempt === attempt)
-    return lease.session === session ? `granted ${lease.token}` : "ended";
-  const holder = lease.session === undefined ? undefined : db.sessions.get(lease.session);
-  if (holder !== undefined && holder.ended === undefined && holder.expires <= db.parts.now())
-    holder.ended = holder.expires;
-  seen = look(db, resource, attempt);
-  if (seen.waitMs > 0 || (holder !== undefined && holder.ended === undefined)) {
-    if (queue) {
-      if (!db.waiters.has(attempt)) db.waiters.set(attempt, { resource, session, attempt });
-      lease.queued = true;
-    }
-    return `busy ${seen.heldRecord ?? ""}`;
-  }
+  const { session, attempt } = next;
   db.waiters.delete(attempt);
-  take(db, lease, wanted);
-  lease.queued = hasWaiter(db, resource);
-  if (isWatched(db)) tell(db, resource);
-  return `granted ${lease.token}`;
+  const token = writeGrant(db, lease, next);
+  if (attempt === by.attempt) return token;
+  db.handoffs.set(toKey(session, resource), { session, resource, attempt, token });
+  const ref = [session, resource, String(token)] as const;
+  notifySession(db, session, ["granted", ...ref, attempt]);
+  if (queue.length > 1) notifySession(db, session, ["wanted", ...ref]);
+  return undefined;
 }
 
-/**
- * The condition of the fast path: released, no other waiter, and not granted to this attempt
- * before.
- */
-export function isFree(lease: LeaseRow, attempt: string): boolean {
-  return lease.session === undefined && !lease.queued && lease.attempt !== attempt;
+function checkIn(db: Database, resource: string, session: string): number | null {
+  const queue = waitersFor(db, resource);
+  const place = queue.findIndex((waiter) => waiter.session === session);
+  const before = queue
+    .slice(0, Math.max(0, place))
+    .filter((waiter) => isAlive(db, waiter.session) && !isQuiet(db, waiter.session));
+  if (place < 0 || before.length >= EXPIRY_WATCHERS) return null;
+  const holder = db.sessions.get(db.leases.get(resource)?.session ?? "");
+  return holder === undefined ? null : (holder.expires - db.parts.now()) / 1000;
 }
 
-function hasWaiter(db: Database, resource: string): boolean {
-  for (const waiter of db.waiters.values()) if (waiter.resource === resource) return true;
-  return false;
+type GrantStep = Extract<Step, { kind: "grant" }>;
+type ReleaseStep = Omit<Extract<Step, { kind: "release" }>, "kind">;
+
+function acquire(db: Database, wanted: GrantStep): StepAnswer {
+  const { resource, session, attempt, record, rank, queue } = wanted;
+  const known = db.leases.get(resource);
+  const isHeld = known !== undefined && isAlive(db, known.session);
+  if (!queue && isHeld && known.attempt !== attempt && isAlive(db, session))
+    return ["busy", known.record];
+
+  if (!isAlive(db, session)) return ["gone"];
+  const lease = lockLease(db, resource);
+  if (lease.attempt === attempt && lease.session === session) {
+    if (db.handoffs.get(toKey(session, resource))?.token === lease.token)
+      db.handoffs.delete(toKey(session, resource));
+    return ["granted", String(lease.token)];
+  }
+  if (lease.attempt === attempt) return ["ended"];
+  if (lease.session === undefined && !lease.queued)
+    return ["granted", String(writeGrant(db, lease, wanted))];
+
+  if (!db.waiters.has(attempt)) {
+    const holderId = wanted.holder;
+    db.waiters.set(attempt, { resource, session, attempt, holderId, rank, record });
+  }
+  const token = handOff(db, lease, { requester: session, attempt });
+  if (token !== undefined) return ["granted", String(token)];
+  const holder = db.sessions.get(lease.session ?? "");
+  const heldBy = holder !== undefined && holder.ended === undefined ? lease.record : null;
+  if (!queue) {
+    db.waiters.delete(attempt);
+    return ["busy", heldBy];
+  }
+  if (!lease.queued && heldBy !== null && lease.session !== undefined)
+    notifySession(db, lease.session, ["wanted", lease.session, resource, String(lease.token)]);
+  lease.queued = true;
+  return ["queued", heldBy, checkIn(db, resource, session)];
 }
 
-export function tellTurn(db: Database, resource: string): void {
-  const first = liveWaiters(db, resource, LOOKOUTS + 1).map(({ attempt }) =>
-    JSON.stringify(attempt),
-  );
-  const turn = `[${JSON.stringify(resource)}, [${first.join(", ")}]]`;
-  if (first.length === 0 || Buffer.byteLength(turn) > TURN_BYTES_MAX) tell(db, resource);
-  else db.parts.notify(`t${turn}`);
-}
-
-/** The SQL `SET session = NULL, freed = clock_timestamp()`. */
-export function free(db: Database, lease: LeaseRow): void {
+/** The SQL `SET session = NULL`. */
+function free(db: Database, lease: LeaseRow, how: Ending): void {
+  // An expired lease counts too: it would be held again if the server's clock were set back.
+  db.parts.witness.freed(lease, how);
   lease.session = undefined;
-  lease.freed = db.parts.now();
 }
 
-export function release(db: Database, resource: string, session: string, token: bigint): string {
+function release(db: Database, wanted: ReleaseStep): StepAnswer {
+  const { resource, session, token, preferred } = wanted;
   const lease = db.leases.get(resource);
-  if (lease?.session !== session || lease.token !== token || !isLive(db, session)) return "notHeld";
-  db.parts.witness.freed(lease, "released");
-  free(db, lease);
-  if (lease.queued || isWatched(db)) tellTurn(db, resource);
-  return "released";
+  if (lease?.session !== session || lease.token !== BigInt(token) || !isAlive(db, session))
+    return ["notHeld"];
+  free(db, lease, "released");
+  if (lease.queued) handOff(db, lease, { preferred });
+  notifyWatchers(db);
+  return ["released"];
+}
+
+export function step(db: Database, requests: string, waits: string): string {
+  const steps = JSON.parse(requests) as Step[];
+  const order = steps.map((_, index) => index);
+  const toResource = (index: number): string => steps[index]?.resource ?? "";
+  order.sort((one, other) => compareText(toResource(one), toResource(other)) || one - other);
+  const answers: (StepAnswer | null)[] = steps.map(() => null);
+  const locked = new Map<string, boolean>();
+  for (const index of order) {
+    const each = steps[index];
+    if (each === undefined) continue;
+    const { resource } = each;
+    if (!locked.has(resource)) locked.set(resource, db.leases.has(resource) && db.parts.isLocked());
+    if (waits !== "true" && locked.get(resource) === true) continue;
+    answers[index] = each.kind === "release" ? release(db, each) : acquire(db, each);
+  }
+  return JSON.stringify(answers);
 }
 
 export function withdraw(db: Database, resource: string, session: string, attempt: string): string {
   const lease = db.leases.get(resource);
-  const wasHeld = lease?.session === session && lease.attempt === attempt;
-  if (wasHeld) {
-    // An expired lease counts too: it would be held again if the server's clock were set back.
-    db.parts.witness.freed(lease, "withdrawn");
-    free(db, lease);
+  if (db.waiters.get(attempt)?.session === session) db.waiters.delete(attempt);
+  if (lease?.session === session && lease.attempt === attempt) {
+    free(db, lease, "withdrawn");
+    handOff(db, lease);
+    notifyWatchers(db);
   }
-  const waited = db.waiters.get(attempt)?.session === session && db.waiters.delete(attempt);
-  if (wasHeld || waited) tellTurn(db, resource);
   return "withdrawn";
 }
 
 export function revoke(db: Database, resource: string, token: bigint): string {
   const lease = db.leases.get(resource);
-  if (lease?.session === undefined || lease.token !== token || !isLive(db, lease.session))
-    return "notHeld";
-  const { session } = lease;
+  const session = lease?.token === token ? lease.session : undefined;
+  if (lease === undefined || session === undefined || !isAlive(db, session)) return "notHeld";
+  free(db, lease, "revoked");
+  handOff(db, lease);
+  notifyWatchers(db);
   const isKnown = db.revocations.some(
     (known) => known.session === session && known.resource === resource && known.token === token,
   );
   if (!isKnown) db.revocations.push({ session, resource, token });
-  db.parts.witness.freed(lease, "revoked");
-  free(db, lease);
-  tellTurn(db, resource);
+  notifySession(db, session, ["lost", session, resource, String(token)]);
   return "revoked";
 }
 
-export function openSession(db: Database, id: string, holderId: string, ttlMs: number): string {
-  const floor = currentFloor(db);
+export function checkExpiry(db: Database, resource: string, session: string): string {
+  handOff(db, lockLease(db, resource), { requester: session });
+  return String(checkIn(db, resource, session) ?? "");
+}
+
+export function openSession(
+  db: Database,
+  id: string,
+  holderId: string,
+  ttl: string,
+  quietAfter: string,
+  channel: string,
+): string {
+  const [ttlMs, quietAfterMs] = [Number(ttl), Number(quietAfter)];
   const now = db.parts.now();
   let found = false;
   for (const row of db.sessions.values()) {
@@ -224,16 +251,27 @@ export function openSession(db: Database, id: string, holderId: string, ttlMs: n
   if (found) {
     for (const { attempt, session } of db.waiters.values())
       if (!db.sessions.has(session)) db.waiters.delete(attempt);
+    for (const [key, { session }] of db.handoffs)
+      if (!db.sessions.has(session)) db.handoffs.delete(key);
     db.revocations = db.revocations.filter(({ session }) => db.sessions.has(session));
     for (const [watcher, until] of db.watchers) if (until < now) db.watchers.delete(watcher);
   }
   const expires = now + ttlMs * 1000;
-  const known = db.sessions.get(id);
-  if (known === undefined) db.sessions.set(id, { id, holderId, ttlMs, expires, ended: undefined });
-  else if (known.ended === undefined) known.expires = expires;
   const row = db.sessions.get(id);
-  if (row !== undefined && row.ended === undefined) db.parts.witness.kept(row);
-  return `opened ${floor}`;
+  if (row === undefined) {
+    const opened = { id, holderId, ttlMs, quietAfterMs, channel, expires, ended: undefined };
+    db.sessions.set(id, opened);
+    db.parts.witness.kept(opened);
+  } else if (row.ended === undefined) {
+    row.expires = expires;
+    db.parts.witness.kept(row);
+  }
+  return String(currentFloor(db));
+}
+
+interface Ref {
+  readonly resource: string;
+  readonly token: string;
 }
 
 export function renew(
@@ -241,60 +279,86 @@ export function renew(
   session: string,
   withdrawn: string,
   acknowledged: string,
+  accepted: string,
 ): string {
-  const floor = currentFloor(db);
-  if (withdrawn !== "[]") {
-    const given = JSON.parse(withdrawn) as { resource: string; attempt: string }[];
-    given.sort((one, other) => compareText(one.resource, other.resource));
-    for (const { resource, attempt } of given) withdraw(db, resource, session, attempt);
-  }
+  const given = JSON.parse(withdrawn) as { resource: string; attempt: string }[];
+  for (const { resource, attempt } of given) withdraw(db, resource, session, attempt);
+  const waited = [...db.waiters.values()].filter((waiter) => waiter.session === session);
+  const free = new Set(waited.map(({ resource }) => resource));
+  for (const resource of [...free].sort(compareText))
+    if (!isAlive(db, db.leases.get(resource)?.session))
+      handOff(db, lockLease(db, resource), { requester: session });
+
   const row = db.sessions.get(session);
-  if (row === undefined || !rowIsLive(db, row)) return "gone";
+  if (row === undefined || !rowIsAlive(db, row)) return "gone";
   row.expires = db.parts.now() + row.ttlMs * 1000;
   db.parts.witness.kept(row);
-  if (acknowledged !== "[]") acknowledge(db, session, acknowledged);
-  const gone: { resource: string; token: string }[] = [];
-  for (const { session: of, resource, token } of db.revocations)
-    if (of === session) gone.push({ resource, token: String(token) });
-  const free: string[] = [];
-  for (const waiter of db.waiters.values()) {
-    const lease = waiter.session === session ? db.leases.get(waiter.resource) : undefined;
-    if (lease !== undefined && !isLive(db, lease.session)) free.push(waiter.resource);
+  for (const ref of JSON.parse(acknowledged) as Ref[]) acknowledge(db, session, ref);
+  for (const { resource, token } of JSON.parse(accepted) as Ref[]) {
+    const key = toKey(session, resource);
+    if (db.handoffs.get(key)?.token === BigInt(token)) db.handoffs.delete(key);
   }
-  return JSON.stringify({ ttlMs: String(row.ttlMs), floor: String(floor), gone, free });
+  for (const [key, handoff] of db.handoffs) {
+    const lease = db.leases.get(handoff.resource);
+    const isHeld = lease?.session === session && lease.token === handoff.token;
+    if (handoff.session === session && !isHeld) db.handoffs.delete(key);
+  }
+
+  const own = <Of extends { session?: string | undefined }>(rows: Iterable<Of>): Of[] =>
+    [...rows].filter((of) => of.session === session);
+  const toRef = ({ resource, token }: { resource: string; token: bigint }): string[] => [
+    resource,
+    String(token),
+  ];
+  const queues = new Set([...db.waiters.values()].map(({ resource }) => resource));
+  return JSON.stringify({
+    ttlMs: row.ttlMs,
+    floor: String(currentFloor(db)),
+    gone: own(db.revocations).map(toRef),
+    granted: own(db.handoffs.values()).map((handoff) => [...toRef(handoff), handoff.attempt]),
+    wanted: own(db.leases.values())
+      .filter(({ resource }) => queues.has(resource))
+      .map(toRef),
+    waiting: own(db.waiters.values()).map(({ attempt, resource }) => [
+      attempt,
+      resource,
+      checkIn(db, resource, session),
+    ]),
+  });
 }
 
-function acknowledge(db: Database, session: string, acknowledged: string): void {
-  const toName = (ref: { resource: string; token: bigint | string }): string =>
-    `${ref.token} ${ref.resource}`;
-  const named = JSON.parse(acknowledged) as { resource: string; token: string }[];
-  const handled = new Set(named.map(toName));
+/** The first DELETE of the SQL: of one revocation that the holder has processed. */
+function acknowledge(db: Database, session: string, { resource, token }: Ref): void {
   db.revocations = db.revocations.filter(
-    (revocation) => revocation.session !== session || !handled.has(toName(revocation)),
+    (row) => row.session !== session || row.resource !== resource || row.token !== BigInt(token),
   );
 }
 
-export function endSession(db: Database, session: string, held: string): string {
-  const told = new Set(JSON.parse(held) as string[]);
-  for (const { attempt, resource, session: of } of db.waiters.values()) {
-    if (of !== session) continue;
-    db.waiters.delete(attempt);
-    told.add(resource);
-  }
-  if (db.revocations.length > 0)
-    db.revocations = db.revocations.filter((revocation) => revocation.session !== session);
+export function endSession(db: Database, session: string): string {
+  for (const waiter of db.waiters.values())
+    if (waiter.session === session) db.waiters.delete(waiter.attempt);
   const row = db.sessions.get(session);
   if (row !== undefined && row.ended === undefined) {
-    if (rowIsLive(db, row))
+    if (rowIsAlive(db, row))
       for (const lease of db.leases.values())
         if (lease.session === session) db.parts.witness.freed(lease, "sessionEnded");
     row.ended = db.parts.now();
   }
-  for (const resource of told) tellTurn(db, resource);
+  for (const [key, handoff] of db.handoffs)
+    if (handoff.session === session) db.handoffs.delete(key);
+  db.revocations = db.revocations.filter((revocation) => revocation.session !== session);
+  const held = [...db.leases.values()].filter((lease) => lease.session === session);
+  held.sort((one, other) => compareText(one.resource, other.resource));
+  for (const lease of held) if (waitersFor(db, lease.resource).length > 0) handOff(db, lease);
+  notifyWatchers(db);
   return "ended";
 }
 
 /** COLLATE "C": compares by the bytes of UTF-8. */
 export function compareText(one: string, other: string): number {
   return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
+function toKey(session: string, resource: string): string {
+  return JSON.stringify([session, resource]);
 }

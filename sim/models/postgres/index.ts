@@ -3,7 +3,7 @@
 // bounds (outage.ts).
 
 import { linkFromUrl } from "../../../src/clients/postgres/pg-link.ts";
-import { openOnLink } from "../../../src/stores/postgres/open-store.ts";
+import { openOnLink } from "../../../src/stores/postgres/setup.ts";
 import type { Engine } from "../model.ts";
 import { simulatedPg } from "./library.ts";
 import { PgServer } from "./server.ts";

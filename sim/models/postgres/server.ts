@@ -38,9 +38,10 @@ export class PgServer implements Forgetful<Copy> {
   readonly #trace: Trace;
   readonly #db: Database;
   readonly #backends = new Set<Backend>();
-  readonly #listening = new Set<Backend>();
-  /** Notifications of the running transaction. PostgreSQL sends equal texts only once. */
-  readonly #notes = new Set<string>();
+  /** The channel of each connection that listens. */
+  readonly #listening = new Map<Backend, string>();
+  /** Notifications of the running transaction. PostgreSQL sends equal ones only once. */
+  readonly #notes = new Map<string, { readonly channel: string; readonly payload: string }>();
 
   constructor(program: Program, trace: Trace) {
     this.#program = program;
@@ -49,7 +50,7 @@ export class PgServer implements Forgetful<Copy> {
     this.#db = new Database({
       witness: this,
       now: () => Math.floor(clocks.wallNow() * 1000),
-      notify: (payload) => this.#notes.add(payload),
+      notify: (channel, payload) => this.#notes.set(`${channel} ${payload}`, { channel, payload }),
       isLocked: () => chance.isTrue(LOCKED),
     });
   }
@@ -64,8 +65,9 @@ export class PgServer implements Forgetful<Copy> {
   }
 
   execute(backend: Backend, text: string, values: readonly SqlValue[]): readonly Row[] {
-    if (text.startsWith("LISTEN ")) {
-      this.#listening.add(backend);
+    const [, channel] = /^LISTEN "(.*)"$/.exec(text) ?? [];
+    if (channel !== undefined) {
+      this.#listening.set(backend, channel);
       return [];
     }
     if (text === "SELECT 1") return [{}];
@@ -140,10 +142,12 @@ export class PgServer implements Forgetful<Copy> {
 
   #commit(): void {
     if (this.#notes.size === 0) return;
-    for (const backend of [...this.#listening]) {
+    for (const [backend, listensTo] of [...this.#listening]) {
       // The kernel of a killed process has closed its connections.
       if (backend.client.isDead) this.close(backend);
-      else for (const payload of this.#notes) backend.notify(payload);
+      else
+        for (const { channel, payload } of this.#notes.values())
+          if (channel === listensTo) backend.notify(payload);
     }
     this.#notes.clear();
   }

@@ -5,9 +5,8 @@
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
 import { SCHEMA_VERSION } from "../../../src/stores/postgres/schema.ts";
 import { SERVER, VERSION } from "../../../src/stores/postgres/setup.ts";
-import { CALL, KEPT, LIST, LOOK, READ } from "../../../src/stores/postgres/statements.ts";
-import { acquireFree, releaseHeld } from "./batch-functions.ts";
-import type { Database, LeaseRow } from "./database.ts";
+import { CALL, FACTS, KEPT, LIST, READ } from "../../../src/stores/postgres/statements.ts";
+import type { Database, HandoffRow, LeaseRow, RevocationRow } from "./database.ts";
 import * as fn from "./functions.ts";
 
 type Values = readonly SqlValue[];
@@ -22,29 +21,19 @@ function one(answer: (db: Database, ...values: string[]) => string): Run {
 }
 
 const RUNS: readonly (readonly [text: string, run: Run])[] = [
-  [CALL.openSession, one((db, id, holder, ttl) => fn.openSession(db, id, holder, Number(ttl)))],
-  [
-    CALL.grant,
-    one((db, resource, session, attempt, record, queue) =>
-      fn.acquire(db, { resource, session, attempt, record }, queue === "true"),
-    ),
-  ],
-  [CALL.grants, one(grants)],
+  [CALL.openSession, one(fn.openSession)],
+  [CALL.step, one(fn.step)],
   [CALL.renew, one(fn.renew)],
-  [
-    CALL.release,
-    one((db, resource, session, token) => fn.release(db, resource, session, BigInt(token))),
-  ],
-  [CALL.releases, one(releases)],
   [CALL.withdraw, one(fn.withdraw)],
   [CALL.endSession, one(fn.endSession)],
   [CALL.revoke, one((db, resource, token) => fn.revoke(db, resource, BigInt(token)))],
+  [CALL.checkExpiry, one(fn.checkExpiry)],
   [CALL.notify, one(notify)],
   [CALL.watch, one(watch)],
+  [FACTS, facts],
   [LIST, list],
   [KEPT, kept],
   [READ, read],
-  [LOOK, look],
   [SERVER, (db) => [serverRow(db)]],
   [VERSION, () => [{ version: String(SCHEMA_VERSION) }]],
 ];
@@ -62,35 +51,40 @@ export function runStatement(db: Database, text: string, values: Values): readon
   return [];
 }
 
-function grants(db: Database, ...columns: string[]): string {
-  const [resources = [], sessions = [], attempts = [], records = []] = columns.map(parseList);
-  const wanted = resources.map((resource, index) => ({
-    resource,
-    session: sessions[index] ?? "",
-    attempt: attempts[index] ?? "",
-    record: records[index] ?? "",
-  }));
-  return acquireFree(db, wanted);
-}
-
-function releases(db: Database, ...columns: string[]): string {
-  const [resources = [], sessions = [], tokens = []] = columns.map(parseList);
-  const wanted = resources.map((resource, index) => ({
-    resource,
-    session: sessions[index] ?? "",
-    token: BigInt(tokens[index] ?? ""),
-  }));
-  return releaseHeld(db, wanted);
-}
-
-function notify(db: Database, _channel: string, payload: string): string {
-  db.parts.notify(payload);
+function notify(db: Database, channel: string, payload: string): string {
+  db.parts.notify(channel, payload);
   return "";
 }
 
-function watch(db: Database, id: string, seconds: string): string {
-  db.watchers.set(id, db.parts.now() + Number(seconds) * 1_000_000);
-  return id;
+function watch(db: Database, channel: string, seconds: string): string {
+  db.watchers.set(channel, db.parts.now() + Number(seconds) * 1_000_000);
+  return channel;
+}
+
+function facts(db: Database, [list]: Values): readonly Row[] {
+  const sessions = JSON.parse(String(list)) as string[];
+  const isIn = ({ session }: { session?: string | undefined }): boolean =>
+    session !== undefined && sessions.includes(session);
+  const queues = new Set([...db.waiters.values()].map(({ resource }) => resource));
+  const found: (readonly [kind: string, row: LeaseRow | HandoffRow | RevocationRow])[] = [
+    ...[...db.handoffs.values()]
+      .filter(({ resource, session, token }) => {
+        const lease = db.leases.get(resource);
+        return lease?.session === session && lease.token === token;
+      })
+      .map((row) => ["granted", row] as const),
+    ...db.revocations.map((row) => ["lost", row] as const),
+    ...[...db.leases.values()]
+      .filter(({ resource }) => queues.has(resource))
+      .map((row) => ["wanted", row] as const),
+  ];
+  return found
+    .filter(([, row]) => isIn(row))
+    .map(([kind, row]) => {
+      const { session, resource, token } = row;
+      const attempt = kind === "granted" && "attempt" in row ? [row.attempt] : [];
+      return { fact: JSON.stringify([kind, session, resource, String(token), ...attempt]) };
+    });
 }
 
 function list(db: Database, values: Values): readonly Row[] {
@@ -101,7 +95,7 @@ function list(db: Database, values: Values): readonly Row[] {
     fn.compareText(resource, after ?? "") > 0 &&
     (below == null || fn.compareText(resource, below) < 0);
   const held = [...db.leases.values()].filter(
-    ({ resource, session }) => fn.isLive(db, session) && isIn(resource),
+    ({ resource, session }) => fn.isAlive(db, session) && isIn(resource),
   );
   held.sort((lease, other) => fn.compareText(lease.resource, other.resource));
   const rows = held.map((lease) => toView(db, lease));
@@ -109,7 +103,9 @@ function list(db: Database, values: Values): readonly Row[] {
 }
 
 function kept(db: Database, [resources, session]: Values): readonly Row[] {
-  const found = parseList(String(resources)).flatMap((resource) => db.leases.get(resource) ?? []);
+  const found = (JSON.parse(String(resources)) as string[]).flatMap(
+    (resource) => db.leases.get(resource) ?? [],
+  );
   return found
     .filter((lease) => lease.session === session)
     .sort((lease, other) => fn.compareText(lease.resource, other.resource))
@@ -120,7 +116,7 @@ const NOTHING = { resource: null, token: null, record: null, left_ms: null, held
 
 function read(db: Database, [asked]: Values): readonly Row[] {
   const lease = db.leases.get(String(asked));
-  const isHeld = lease !== undefined && fn.isLive(db, lease.session);
+  const isHeld = lease !== undefined && fn.isAlive(db, lease.session);
   return [{ ...(isHeld ? toView(db, lease) : NOTHING), standby: "false" }];
 }
 
@@ -136,10 +132,6 @@ function toView(db: Database, { resource, token, record, session, granted }: Lea
   };
 }
 
-function look(db: Database, [resource, attempt]: Values): readonly Row[] {
-  return [{ wait: String(fn.look(db, String(resource), String(attempt)).waitMs) }];
-}
-
 function serverRow({ hasSchema }: Database): Row {
   return {
     version: "170000",
@@ -151,11 +143,4 @@ function serverRow({ hasSchema }: Database): Row {
     present: String(hasSchema),
     asked: SCHEMA,
   };
-}
-
-/** Parses a list as PostgreSQL does. src/clients/postgres/lists.ts quotes every text. */
-function parseList(list: string): string[] {
-  return [...list.matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, text = ""]) =>
-    text.replaceAll(/\\(.)/gs, "$1"),
-  );
 }

@@ -1,6 +1,7 @@
-// Several hosts behind one link: the first of them that takes writes is used, and when it stops doing so the others are asked
-// again, in order. Only one host is used at a time, so requests of one process never reach two servers at once; that two
-// servers do not both believe to be primary is the affair of whoever promotes them, and a promotion raises the tokens.
+// Several hosts behind one link. The first host that accepts writes is used. When it stops accepting
+// them, the hosts are tried again in order. Only one host is used at a time, so the requests of one
+// process never reach two servers at once. Whether two servers both act as primary is up to the
+// system that promotes them; a promotion raises the tokens.
 
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits } from "../../async/limits.ts";
@@ -16,27 +17,26 @@ export interface Host {
 
 const IS_PRIMARY = `SELECT pg_is_in_recovery()::text AS standby, current_setting('transaction_read_only') AS readonly`;
 
-/** Servers say these when they take no writes any more, are going away, or are not there yet. */
+/** The server does not accept writes any more, shuts down, or is not ready yet. */
 const LOST = /^(25006|57P0\d|08\w{3})$/;
 
-/** `shareMs`: how long one of them may take to tell whether it is primary. */
+/** `shareMs`: how long one host may take to say whether it is primary. */
 export function linkFromHosts(hosts: readonly Host[], clock: Clock, shareMs: number): PgLink {
-  const address = hosts.map((host) => host.address).join(",");
   let current: PgLink | undefined;
   let choosing: Promise<PgLink> | undefined;
   let isClosed = false;
 
-  const lose = (link: PgLink): void => {
+  const drop = (link: PgLink): void => {
     if (current !== link) return;
     current = undefined;
     void link.close().catch(() => undefined);
   };
-  const chosen = (): PgLink | Promise<PgLink> => {
+  const choose = async (): Promise<PgLink> => {
     if (current !== undefined) return current;
-    choosing ??= firstPrimary(hosts, clock, shareMs)
+    choosing ??= findPrimary(hosts, clock, shareMs)
       .then((link) => {
-        if (!isClosed) current = link;
-        else void link.close().catch(() => undefined);
+        current = link;
+        if (isClosed) drop(link);
         return link;
       })
       .finally(() => {
@@ -46,21 +46,44 @@ export function linkFromHosts(hosts: readonly Host[], clock: Clock, shareMs: num
   };
   return {
     library: "pg",
-    address,
+    address: hosts.map((host) => host.address).join(","),
     isReached: () => current !== undefined,
     query: async (call) => {
       let isAbandoned = false;
       call.abandon = () => {
         isAbandoned = true;
       };
-      const link = await chosen();
-      if (isAbandoned) throw new Error("The request was given up before a primary was found.");
-      return through(link, call, () => lose(link));
+      const link = await choose();
+      if (isAbandoned) throw new Error("The request was abandoned before a primary was found.");
+      // The link sets `abandon` of its own call whenever it sends.
+      const inner: Call = {
+        ...call,
+        abandon: undefined,
+        get sent() {
+          return call.sent;
+        },
+        set sent(isSent: boolean) {
+          call.sent = isSent;
+        },
+      };
+      call.abandon = () => {
+        inner.abandon?.();
+        drop(link);
+      };
+      try {
+        return await link.query(inner);
+      } catch (error) {
+        const { code, severity } = error as { code?: unknown; severity?: unknown };
+        // An error that the server sent about a request is no reason to leave it. A broken
+        // connection is.
+        if (severity === undefined || LOST.test(String(code))) drop(link);
+        throw error;
+      }
     },
-    listen: async (channel, hearing) => {
-      const link = await chosen();
+    listen: async (channel, events) => {
+      const link = await choose();
       if (link.listen === undefined) throw new Error("This link cannot listen.");
-      return link.listen(channel, hearing);
+      return link.listen(channel, events);
     },
     close: async () => {
       isClosed = true;
@@ -69,38 +92,7 @@ export function linkFromHosts(hosts: readonly Host[], clock: Clock, shareMs: num
   };
 }
 
-/** The same request on the link of one host; an unanswered one, and some errors, mean that another host may be primary now. */
-async function through(link: PgLink, call: Call, lost: () => void): Promise<readonly Row[]> {
-  const inner: Call = {
-    text: call.text,
-    values: call.values,
-    abandon: undefined,
-    get sent() {
-      return call.sent;
-    },
-    set sent(sent) {
-      call.sent = sent;
-    },
-  };
-  call.abandon = () => {
-    inner.abandon?.();
-    lost();
-  };
-  try {
-    return await link.query(inner);
-  } catch (error) {
-    const { code, severity } = error as { code?: unknown; severity?: unknown };
-    // What the server itself said about a request is no reason; that it could not be reached is.
-    if (severity === undefined || LOST.test(String(code))) lost();
-    throw error;
-  }
-}
-
-async function firstPrimary(
-  hosts: readonly Host[],
-  clock: Clock,
-  shareMs: number,
-): Promise<PgLink> {
+async function findPrimary(hosts: readonly Host[], clock: Clock, shareMs: number): Promise<PgLink> {
   const reasons: string[] = [];
   let failure: Error | undefined;
   for (const host of hosts) {
@@ -115,14 +107,14 @@ async function firstPrimary(
     }
     void link.close().catch(() => undefined);
   }
-  const message = `None of the hosts in the URL takes writes: ${reasons.join("; ")}.`;
-  // A standby may be promoted, a host may come back: worth another try, unless all of them refuse for good.
+  const message = `None of the hosts in the URL accepts writes: ${reasons.join("; ")}.`;
+  // A standby may be promoted and a host may return. An error in the settings stays.
   throw failure !== undefined && isLasting(failure)
     ? new StoreUnusableError(message, { cause: failure })
     : new StoreUnavailableError(message, { applied: "no", cause: failure });
 }
 
-/** Asks whether it is primary. A server may take the connection and then say nothing. */
+/** Asks a host whether it is primary. A server may accept the connection and never answer. */
 function within(
   clock: Clock,
   limitMs: number,
@@ -140,7 +132,7 @@ function within(
   });
 }
 
-/** Login, database and permissions: nothing changes until somebody changes a setting. */
+/** Login, database and permissions: the error stays until a setting is changed. */
 function isLasting(error: unknown): boolean {
   return /^(28|3D|42)/.test(String((error as { code?: unknown })?.code ?? ""));
 }

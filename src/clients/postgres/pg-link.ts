@@ -1,11 +1,17 @@
-// The link through node-postgres (`pg`): a pool made from a URL, or a Pool or Client that the user gave. The pool of our own
-// is replaced when a request stays unanswered: its other connections are likely to be just as dead, and a renewal has no
-// time to find out one by one.
+// The link through node-postgres (`pg`): a pool created from a URL, or a Pool or Client of the user.
+// Our own pool is replaced when a request is not answered: its other connections are probably dead
+// too, and a renewal has no time to find that out one by one.
 
-import type { Call, Ear, Hearing, PgLink, Row } from "./link.ts";
-import { isUnprepared, type Statement, StatementNames, unnamed } from "./statement-names.ts";
+import type { Call, Listening, ListeningEvents, PgLink, Row } from "./link.ts";
 
-/** What is used of a `Client` of pg. */
+/** The argument of pg's query(). */
+interface Statement {
+  readonly name?: string;
+  readonly text: string;
+  readonly values?: string[];
+}
+
+/** The part of a `Client` of pg that is used. */
 export interface PgClient {
   query(statement: Statement): Promise<{ rows: object[] }>;
   on(event: "error", listener: (error: Error) => void): unknown;
@@ -16,7 +22,7 @@ interface PooledClient extends PgClient {
   release(error?: Error | boolean): void;
 }
 
-/** What is used of a `Pool` of pg. */
+/** The part of a `Pool` of pg that is used. */
 export interface PgPool {
   connect(): Promise<PooledClient>;
   readonly totalCount: number;
@@ -37,30 +43,27 @@ interface OwnedPool extends PgPool {
   end(): Promise<void>;
 }
 
-interface Settings {
-  readonly connectionString: string;
-  readonly connectionTimeoutMillis: number;
-  readonly allowExitOnIdle?: boolean;
-  readonly application_name: string;
-  readonly keepAlive: boolean;
-}
-
-/** The parts of the library itself that are used. */
+/** The part of the library that is used. */
 export interface PgLibrary {
-  readonly Pool: new (settings: Settings & { max: number }) => OwnedPool;
+  readonly Pool: new (settings: {
+    readonly max: number;
+    readonly connectionTimeoutMillis: number;
+  }) => OwnedPool;
   readonly Client: new (settings: object) => OwnedClient;
 }
 
 const POOL_MAX = 10;
 
-function settingsOf(url: string, connectMs: number): Settings {
+/** The settings of our own connections. */
+function toSettings(url: string, connectMs: number) {
   return {
     connectionString: url,
     connectionTimeoutMillis: connectMs,
-    // A process with nothing else to do may exit, whatever connections idle.
+    // Idle connections do not keep the process alive.
     allowExitOnIdle: true,
     application_name: "tenure",
     keepAlive: true,
+    max: POOL_MAX,
   };
 }
 
@@ -69,47 +72,46 @@ export function linkFromUrl(
   library: PgLibrary,
   options: { url: string; address: string; connectMs: number; listenUrl: string | undefined },
 ): PgLink {
-  const settings = settingsOf(options.url, options.connectMs);
-  const newPool = (): OwnedPool => {
-    const made = new library.Pool({ ...settings, max: POOL_MAX });
-    // Idle connections may break; the next request opens another one.
-    made.on("error", () => undefined);
-    // The pool stops listening before its promise tells us of the connection; what the server sends in between would be
-    // thrown at the process.
-    made.on("connect", (client) => {
+  const { url, address, connectMs, listenUrl = url } = options;
+  const openPool = (): OwnedPool => {
+    const opened = new library.Pool(toSettings(url, connectMs));
+    // Idle connections may break. The next request opens another one.
+    opened.on("error", () => undefined);
+    // The pool removes its own listener before its promise passes the connection on. An error in
+    // between would be thrown at the process.
+    opened.on("connect", (client) => {
       client.on("error", () => undefined);
-      if (made === pool) isReached = true;
+      if (opened === pool) isReached = true;
     });
     isReached = false;
-    return made;
+    return opened;
   };
-  // Whether the pool has had a connection.
   let isReached = false;
-  let pool = newPool();
+  let pool = openPool();
   let answers = 0;
   const names = new StatementNames();
-  const ear = settingsOf(options.listenUrl ?? options.url, options.connectMs);
   return {
     library: "pg",
-    address: options.address,
+    address,
     isReached: () => isReached,
     query: async (call) => {
       const used = pool;
       const before = answers;
       const rows = await queryPool(used, call, names, () => {
         if (used !== pool || answers !== before) return;
-        pool = newPool();
+        pool = openPool();
         void used.end();
       });
       answers += 1;
       return rows;
     },
-    listen: (channel, hearing) => listenWith(new library.Client(ear), channel, hearing),
+    listen: (channel, events) =>
+      listenWith(new library.Client(toSettings(listenUrl, connectMs)), channel, events),
     close: () => pool.end(),
   };
 }
 
-/** The user's own pool. Its settings also open the listening connection, so that none of the pool is taken away. */
+/** The user's own pool. Its settings also open the listening connection, which is an extra one. */
 export function linkFromPool(
   pool: PgPool,
   library: PgLibrary | undefined,
@@ -118,47 +120,48 @@ export function linkFromPool(
   const { Client, options } = pool as { Client?: PgLibrary["Client"]; options?: object };
   const open = library?.Client ?? Client;
   const settings = listenUrl === undefined ? options : { connectionString: listenUrl };
-  const canListen = open !== undefined && settings !== undefined;
   const names = new StatementNames();
   return {
     library: "pg",
     address: "the given pool's server",
     query: (call) => queryPool(pool, call, names, () => undefined),
-    listen: canListen
-      ? (channel, hearing) => listenWith(new open(settings), channel, hearing)
-      : undefined,
+    listen:
+      open === undefined || settings === undefined
+        ? undefined
+        : (channel, events) => listenWith(new open(settings), channel, events),
     close: async () => undefined,
   };
 }
 
-/** One connection of the user's: requests take turns, since pg deprecates a queue inside the client. */
+/** The user's own connection. Requests take turns, because pg deprecates a queue in the client. */
 export function linkFromClient(
   client: PgClient,
   library: PgLibrary | undefined,
   listenUrl?: string,
 ): PgLink {
   let turn: Promise<unknown> = Promise.resolve();
-  const canListen = library !== undefined && listenUrl !== undefined;
+  const connectionString = listenUrl;
   return {
     library: "pg",
     address: "the given client's server",
     query: (call) => {
-      let abandoned = false;
+      let isAbandoned = false;
       call.abandon = () => {
-        abandoned = true;
+        isAbandoned = true;
       };
       const answer = turn.then(async () => {
-        if (abandoned) throw new Error("The request was given up before its turn came.");
+        if (isAbandoned) throw new Error("The request was abandoned before its turn.");
         call.sent = true;
-        return rowsOf(await client.query(unnamed(call)));
+        return toRows(await client.query(toUnnamed(call)));
       });
       turn = answer.catch(() => undefined);
       return answer;
     },
-    listen: canListen
-      ? (channel, hearing) =>
-          listenWith(new library.Client({ connectionString: listenUrl }), channel, hearing)
-      : undefined,
+    listen:
+      library === undefined || connectionString === undefined
+        ? undefined
+        : (channel, events) =>
+            listenWith(new library.Client({ connectionString }), channel, events),
     close: async () => undefined,
   };
 }
@@ -167,15 +170,16 @@ async function queryPool(
   pool: PgPool,
   call: Call,
   names: StatementNames,
-  unanswered: () => void,
+  onUnanswered: () => void,
 ): Promise<readonly Row[]> {
-  const statement = names.statementOf(call);
+  const statement = names.toStatement(call);
   try {
-    return await queryOnce(pool, call, statement, unanswered);
+    return await queryOnce(pool, call, statement, onUnanswered);
   } catch (error) {
-    // The statement never ran, so sending it again is no repetition.
-    if (statement.name === undefined || !names.areRefused(error)) throw error;
-    return queryOnce(pool, call, unnamed(call), unanswered);
+    // The statement was not executed, so it can be sent again.
+    if (statement.name === undefined || !isUnprepared(error)) throw error;
+    names.areUsed = false;
+    return queryOnce(pool, call, toUnnamed(call), onUnanswered);
   }
 }
 
@@ -183,59 +187,60 @@ async function queryOnce(
   pool: PgPool,
   call: Call,
   statement: Statement,
-  unanswered: () => void,
+  onUnanswered: () => void,
 ): Promise<readonly Row[]> {
-  let abandoned = false;
+  let isAbandoned = false;
   call.abandon = () => {
-    abandoned = true;
-    unanswered();
+    isAbandoned = true;
+    onUnanswered();
   };
   const client = await pool.connect();
-  if (abandoned) {
+  if (isAbandoned) {
     client.release();
-    throw new Error("The request was given up before a connection was free.");
+    throw new Error("The request was abandoned before a connection was free.");
   }
   return new Promise((resolve, reject) => {
     let isOver = false;
-    const finish = (broken: boolean, settle: () => void): void => {
+    const finish = (isBroken: boolean, settle: () => void): void => {
       if (isOver) return;
       isOver = true;
       client.removeListener("error", onError);
-      client.release(broken);
+      client.release(isBroken);
       settle();
     };
     const onError = (error: Error): void => finish(true, () => reject(error));
     client.on("error", onError);
     call.abandon = () => {
-      unanswered();
-      finish(true, () => reject(new Error("The request was given up.")));
+      onUnanswered();
+      onError(new Error("The request was abandoned."));
     };
     call.sent = true;
     client.query(statement).then(
-      (result) => finish(false, () => resolve(rowsOf(result))),
-      // An error that the server sent leaves the connection in order; any other does not.
+      (result) => finish(false, () => resolve(toRows(result))),
+      // After an error that the server sent, the connection can be used again.
       (error: { severity?: unknown }) =>
         finish(error?.severity !== "ERROR" || isUnprepared(error), () => reject(error as Error)),
     );
   });
 }
 
-function rowsOf(result: { rows: object[] } | { rows: object[] }[]): readonly Row[] {
+function toRows(result: { rows: object[] } | { rows: object[] }[]): readonly Row[] {
   return Array.isArray(result) ? [] : (result.rows as Row[]);
 }
 
-async function listenWith(client: OwnedClient, channel: string, hearing: Hearing): Promise<Ear> {
+async function listenWith(
+  client: OwnedClient,
+  channel: string,
+  { onNotification, onBroken }: ListeningEvents,
+): Promise<Listening> {
   let isClosed = false;
-  const broke = (): void => {
-    if (isClosed) return;
+  const breakOnce = (): void => {
+    if (!isClosed) onBroken();
     isClosed = true;
-    hearing.broke();
   };
-  client.on("error", broke);
-  client.on("end", broke);
-  client.on("notification", (message: { payload?: string }) =>
-    hearing.heard(message.payload ?? ""),
-  );
+  client.on("error", breakOnce);
+  client.on("end", breakOnce);
+  client.on("notification", ({ payload = "" }) => onNotification(payload));
   const close = (): void => {
     isClosed = true;
     client.unref?.();
@@ -248,7 +253,48 @@ async function listenWith(client: OwnedClient, channel: string, hearing: Hearing
     close();
     throw error;
   }
-  // Waiters keep the process alive, not the connection that wakes them.
+  // Waiters keep the process alive; the connection that wakes them does not.
   client.unref?.();
   return { close, ping: async () => void (await client.query({ text: "SELECT 1" })) };
+}
+
+/**
+ * Names under which each connection of the server keeps parsed statements: parsing costs more than
+ * most requests. A pooler in transaction mode may change the server behind a connection, which then
+ * does not know the name, or has it already. After the first such error, statements have no names.
+ */
+class StatementNames {
+  readonly #names = new Map<string, string>();
+  areUsed = true;
+
+  toStatement(call: Call): Statement {
+    const { text } = call;
+    if (!this.areUsed || call.values.length === 0) return toUnnamed(call);
+    let name = this.#names.get(text);
+    if (name === undefined) {
+      name = `tenure_${hash(text)}`;
+      this.#names.set(text, name);
+    }
+    return { name, text, values: call.values as string[] };
+  }
+}
+
+/** Without values pg uses the simple protocol, which accepts several statements at once. */
+function toUnnamed({ text, values }: Call): Statement {
+  return values.length === 0 ? { text } : { text, values: values as string[] };
+}
+
+/** The server does not know the name, has it already, or does not support names. */
+function isUnprepared(error: unknown): boolean {
+  return ["26000", "42P05", "08P01"].includes(String((error as { code?: unknown })?.code));
+}
+
+/** Different statements must not share a name, not even those of two stores on one pool. */
+function hash(text: string): string {
+  let [one, two] = [5381, 52711];
+  for (let at = 0; at < text.length; at += 1) {
+    one = (Math.imul(one, 33) ^ text.charCodeAt(at)) >>> 0;
+    two = (Math.imul(two, 33) ^ text.charCodeAt(at)) >>> 0;
+  }
+  return one.toString(36) + two.toString(36);
 }

@@ -1,10 +1,11 @@
-// The link through postgres.js (`postgres`): an instance made from a URL, or one that the user gave. The library cannot drop
-// one connection of an instance, so one of our own is replaced as a whole when a request stays unanswered.
-// Statements are prepared: without that, postgres.js asks for the types first and needs two round trips.
+// The link through postgres.js (`postgres`): an instance created from a URL, or one of the user. The
+// library cannot drop one connection of an instance, so our own instance is replaced as a whole when
+// a request is not answered. Statements are prepared: otherwise postgres.js asks the server for the
+// types first and needs two round trips.
 
-import type { Call, Ear, Hearing, PgLink, Row } from "./link.ts";
+import type { Call, Listening, ListeningEvents, PgLink, Row } from "./link.ts";
 
-/** What is used of an instance (`sql`) of postgres.js. */
+/** The part of an instance (`sql`) of postgres.js that is used. */
 export interface PostgresJs {
   unsafe(
     text: string,
@@ -15,19 +16,22 @@ export interface PostgresJs {
   readonly options: object;
 }
 
-/** The library itself: a function that makes instances. */
+/** The library itself: a function that creates instances. */
 export type PostgresJsLibrary = (target: string | object, options?: object) => PostgresJs;
 
-/** Connections of our own that idle this long are closed; seconds, as the library counts. */
+/** Our own connections are closed after this many seconds without a request. */
 const IDLE_TIMEOUT_S = 30;
-/** How long requests on a replaced instance may still take; seconds. */
+/** How many seconds requests on a replaced instance may still take. */
 const REPLACED_END_S = 5;
 const POOL_MAX = 10;
+/** A connection that listens is the only one of its instance, and stays open. */
+const LISTENS = { max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false };
 
 export function sqlFromUrl(
   library: PostgresJsLibrary,
   options: { url: string; address: string; connectMs: number; listenUrl: string | undefined },
 ): PgLink {
+  const { url, address, listenUrl = url } = options;
   const settings = {
     max: POOL_MAX,
     // No pipelining: a request behind one that hangs would hang too.
@@ -38,60 +42,59 @@ export function sqlFromUrl(
     onnotice: () => undefined,
     connection: { application_name: "tenure" },
   };
-  let sql = library(options.url, settings);
+  let sql = library(url, settings);
   let answers = 0;
-  const ear = (hooks: object): PostgresJs =>
-    library(options.listenUrl ?? options.url, {
-      ...settings,
-      idle_timeout: null,
-      max: 1,
-      ...hooks,
-    });
   return {
     library: "postgres",
-    address: options.address,
-    // The library does not tell of connections, only of answers.
+    address,
+    // The library reports answers, but not connections.
     isReached: () => answers > 0,
     query: async (call) => {
       const used = sql;
       const before = answers;
       call.abandon = () => {
         if (used !== sql || answers !== before) return;
-        sql = library(options.url, settings);
+        sql = library(url, settings);
         void used.end({ timeout: REPLACED_END_S });
       };
       const rows = await send(used, call);
       answers += 1;
       return rows;
     },
-    listen: (channel, hearing) => listenWith(ear, channel, hearing),
+    listen: (channel, events) =>
+      listenWith(
+        (hooks) => library(listenUrl, { ...settings, ...LISTENS, ...hooks }),
+        channel,
+        events,
+      ),
     close: () => sql.end({ timeout: 1 }),
   };
 }
 
-/** The user's own instance. The listening connection is a further one with the same settings. */
+/** The user's own instance. The listening connection is an extra one with the same settings. */
 export function sqlFromUser(
   sql: PostgresJs,
   library: PostgresJsLibrary | undefined,
   listenUrl?: string,
 ): PgLink {
-  const ear = (hooks: object): PostgresJs => {
-    const own = { ...hooks, max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false };
+  const open = (hooks: object): PostgresJs => {
     if (library === undefined) throw new Error("The library postgres is not installed.");
-    return listenUrl === undefined ? library({ ...sql.options, ...own }) : library(listenUrl, own);
+    return listenUrl === undefined
+      ? library({ ...sql.options, ...LISTENS, ...hooks })
+      : library(listenUrl, { ...LISTENS, ...hooks });
   };
   return {
     library: "postgres",
     address: "the given instance's server",
     query: (call) => send(sql, call),
     listen:
-      library === undefined ? undefined : (channel, hearing) => listenWith(ear, channel, hearing),
+      library === undefined ? undefined : (channel, events) => listenWith(open, channel, events),
     close: async () => undefined,
   };
 }
 
 async function send(sql: PostgresJs, call: Call): Promise<readonly Row[]> {
-  // The library queues and connects inside; failures.ts knows its errors from before the sending.
+  // The library queues and connects by itself. failures.ts knows its errors from before the sending.
   call.sent = true;
   const values = call.values as string[];
   const rows = await (values.length === 0
@@ -103,32 +106,27 @@ async function send(sql: PostgresJs, call: Call): Promise<readonly Row[]> {
 async function listenWith(
   open: (hooks: object) => PostgresJs,
   channel: string,
-  hearing: Hearing,
-): Promise<Ear> {
+  { onNotification, onBroken }: ListeningEvents,
+): Promise<Listening> {
   let isClosed = false;
-  const end = (): void => void sql.end({ timeout: 0 }).catch(() => undefined);
+  const close = (): void => {
+    isClosed = true;
+    void sql.end({ timeout: 0 }).catch(() => undefined);
+  };
   const sql = open({
-    onnotify: (_channel: string, payload: string) => hearing.heard(payload),
+    onnotify: (_channel: string, payload: string) => onNotification(payload),
     onclose: () => {
       if (isClosed) return;
-      isClosed = true;
       // It would connect again by itself, but not listen.
-      end();
-      hearing.broke();
+      close();
+      onBroken();
     },
   });
   try {
     await sql.unsafe(`LISTEN "${channel}"`);
   } catch (error) {
-    isClosed = true;
-    end();
+    close();
     throw error;
   }
-  return {
-    ping: async () => void (await sql.unsafe("SELECT 1")),
-    close: () => {
-      isClosed = true;
-      end();
-    },
-  };
+  return { ping: async () => void (await sql.unsafe("SELECT 1")), close };
 }

@@ -1,8 +1,10 @@
-// Sends requests and never hangs: each has a limit, after which its answer counts as lost and its connection as broken.
-// Conflicts that the server undid are tried again inside the limit, with the same attempt, so a grant stays one grant.
+// Sends requests and never hangs: each has a limit, after which its answer counts as lost and its
+// connection as broken. Conflicts that the server rolled back are retried within the limit, with the
+// same attempt, so that one request gets one grant.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import { getSharedLimits } from "../../async/limits.ts";
+import { pause } from "../../async/waits.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { failure, isConflict, silence } from "./failures.ts";
 import type { Call, PgLink, Row, SqlValue } from "./link.ts";
@@ -14,58 +16,63 @@ export interface RequestParts {
   readonly schema: string;
 }
 
-/** The wait before a conflict is tried again, drawn up to this and doubled every time. */
+/** The wait before a conflict is retried is drawn up to this, and doubled every time. */
 const CONFLICT_WAIT_MS = 5;
+const CLOSE_LIMIT_MS = 1_000;
 
 export class Requests {
   readonly #parts: RequestParts;
   readonly #statements = new Map<string, string>();
-  readonly #underWay = new Set<(error: Error) => void>();
+  readonly #inFlight = new Set<(error: Error) => void>();
   #closed: StoreUnavailableError | undefined;
 
   constructor(parts: RequestParts) {
     this.#parts = parts;
   }
 
-  /** One statement; `{schema}` in it stands for the name. Without values it may be several statements. */
+  /**
+   * Runs one statement; `{schema}` in it stands for the name. Without values it may be several
+   * statements.
+   */
   async run(text: string, values: readonly SqlValue[], limitMs: number): Promise<readonly Row[]> {
     const { clock, random } = this.#parts;
-    const statement = this.#named(text);
+    const statement = this.#toStatement(text);
     const giveUpAt = clock.now() + limitMs;
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#once(statement, values, giveUpAt - clock.now());
+        return await this.#runOnce(statement, values, giveUpAt - clock.now());
       } catch (error) {
         const waitMs = random.next() * CONFLICT_WAIT_MS * 2 ** tries;
         if (!isConflict((error as Error).cause) || clock.now() + waitMs >= giveUpAt) throw error;
-        await new Promise<void>((again) => clock.setTimer(again, waitMs, { keepAlive: true }));
+        await pause(clock, waitMs);
       }
     }
   }
 
-  /** The first row of a statement that has exactly one. */
+  /** The first row of a statement that always has one. */
   async row(text: string, values: readonly SqlValue[], limitMs: number): Promise<Row> {
     const [row] = await this.run(text, values, limitMs);
-    if (row === undefined) throw new Error(`PostgreSQL answered no row: ${text}`);
+    if (row === undefined) throw new Error(`PostgreSQL returned no row: ${text}`);
     return row;
   }
 
-  /** Requests under way are answered with this; later ones too. */
+  /** Requests in flight fail with this reason, and later ones too. */
   close(reason: StoreUnavailableError): void {
     this.#closed = reason;
     const lost = new StoreUnavailableError(reason.message, { applied: "unknown" });
-    for (const reject of [...this.#underWay]) reject(lost);
+    for (const reject of [...this.#inFlight]) reject(lost);
   }
 
-  #named(text: string): string {
-    const known = this.#statements.get(text);
-    if (known !== undefined) return known;
-    const statement = text.replaceAll("{schema}", this.#parts.schema);
-    this.#statements.set(text, statement);
+  #toStatement(text: string): string {
+    let statement = this.#statements.get(text);
+    if (statement === undefined) {
+      statement = text.replaceAll("{schema}", this.#parts.schema);
+      this.#statements.set(text, statement);
+    }
     return statement;
   }
 
-  #once(text: string, values: readonly SqlValue[], limitMs: number): Promise<readonly Row[]> {
+  #runOnce(text: string, values: readonly SqlValue[], limitMs: number): Promise<readonly Row[]> {
     if (this.#closed !== undefined) return Promise.reject(this.#closed);
     const { link, clock, schema } = this.#parts;
     const { address } = link;
@@ -73,17 +80,17 @@ export class Requests {
     return new Promise((resolve, reject) => {
       const settle = (): void => {
         limit.end();
-        this.#underWay.delete(giveUp);
+        this.#inFlight.delete(giveUp);
       };
       const giveUp = (error: Error): void => {
         settle();
-        // First the verdict: abandoning the call rejects it too.
+        // First, because abandoning the call rejects it too.
         reject(error);
         call.abandon?.();
       };
-      const late = (): void => giveUp(this.#tooLate(limitMs, call.sent));
-      const limit = getSharedLimits(clock).start(Math.max(0, limitMs), late);
-      this.#underWay.add(giveUp);
+      const onLate = (): void => giveUp(this.#toLateError(limitMs, call.sent));
+      const limit = getSharedLimits(clock).start(Math.max(0, limitMs), onLate);
+      this.#inFlight.add(giveUp);
       link.query(call).then(
         (rows) => {
           settle();
@@ -97,7 +104,7 @@ export class Requests {
     });
   }
 
-  #tooLate(limitMs: number, sent: boolean): StoreUnavailableError {
+  #toLateError(limitMs: number, sent: boolean): StoreUnavailableError {
     const { address, isReached } = this.#parts.link;
     const applied = sent ? "unknown" : "no";
     const within = `within ${Math.round(limitMs)} ms`;
@@ -106,4 +113,16 @@ export class Requests {
     const what = sent ? "gave no answer" : "had no free connection";
     return new StoreUnavailableError(`PostgreSQL at ${address} ${what} ${within}.`, { applied });
   }
+}
+
+/** A link that is cut off may never report that it is closed. */
+export async function closeInTime(link: PgLink, clock: Clock): Promise<void> {
+  const closed = link.close().catch(() => undefined);
+  await new Promise<void>((resolve) => {
+    const timer = clock.setTimer(resolve, CLOSE_LIMIT_MS);
+    void closed.then(() => {
+      timer.cancel();
+      resolve();
+    });
+  });
 }

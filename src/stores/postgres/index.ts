@@ -1,5 +1,5 @@
 // The public entry of the PostgreSQL store: its options, and the steps until it is open. The store
-// itself is in store.ts; functions.ts has the SQL functions that run in the database.
+// itself is in store.ts; grant.sql.ts has the SQL functions that run in the database.
 
 import {
   checkClient,
@@ -20,8 +20,8 @@ import {
 } from "../../clients/shared/options.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import type { OpenStore } from "../contract.ts";
-import { openOnLink } from "./open-store.ts";
 import { checkSchema } from "./schema.ts";
+import { openOnLink } from "./setup.ts";
 
 export { type MigrationOptions, migrationSql } from "./schema.ts";
 export type { PostgresClient, PostgresLibraryName };
@@ -58,9 +58,10 @@ export interface PostgresOptions {
    */
   readonly createSchema?: boolean | undefined;
   /**
-   * How waiters are notified. True: each process that waits uses one more connection. False:
-   * waiters poll ten times a second. A URL: the connection is made to that address, to bypass a
-   * pooler in transaction mode, which would drop the notifications. @default true
+   * How waiters and holders are notified. True: each process that waits, watches or holds a lease
+   * uses one more connection. False: waiters poll ten times a second. A URL: the connection is made
+   * to that address, to bypass a pooler in transaction mode, which would drop the notifications.
+   * @default true
    */
   readonly listen?: boolean | string | undefined;
   /**

@@ -1,14 +1,13 @@
-// Opening the store: every check that can be made before the first lease, each with an answer that says what to do. The schema
-// is made only where it is missing, so that a role without the right to create can use one that is there.
+// Opens the store on a link. Every check that is possible before the first lease is made here, and
+// each failure says what to do. The schema is created only if it is missing, so that a role without
+// the privilege to create can use an existing one. The simulator opens its stores here.
 
-import type { Requests } from "../../clients/postgres/requests.ts";
+import type { PgLink } from "../../clients/postgres/link.ts";
+import { closeInTime, Requests } from "../../clients/postgres/requests.ts";
 import { StoreUnusableError } from "../../core/errors.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { migrationSql, SCHEMA_VERSION } from "./schema.ts";
-
-export interface Server {
-  /** Whether what it has committed survives a crash of its host. */
-  readonly durable: boolean;
-}
+import { PostgresStore } from "./store.ts";
 
 const OLDEST = 130_000;
 
@@ -22,15 +21,41 @@ export const SERVER = `
 export const VERSION =
   'SELECT version::text AS version FROM "{schema}".meta WHERE only_row = $1::text::boolean';
 
-export interface SetUpOptions {
+export interface OpenSettings {
   readonly schema: string;
   readonly createSchema: boolean;
+  readonly listens: boolean;
+  /** When opening has failed, by the clock of the store. */
+  readonly giveUpAt: number;
+}
+
+/** The link is closed with the store, also if opening fails. */
+export async function openOnLink(
+  link: PgLink,
+  settings: OpenSettings,
+  parts: StoreParts,
+): Promise<Store> {
+  const { clock, random } = parts;
+  const { schema, giveUpAt, listens } = settings;
+  const requests = new Requests({ link, clock, random, schema });
+  try {
+    const leftMs = (): number => Math.max(1, giveUpAt - clock.now());
+    const durable = await setUp(requests, { ...settings, address: link.address, leftMs });
+    return new PostgresStore({ link, requests, listens, durable }, parts);
+  } catch (error) {
+    await closeInTime(link, clock);
+    throw error;
+  }
+}
+
+interface SetUpOptions extends OpenSettings {
   readonly address: string;
   /** What is left of the time for all of it. */
   leftMs(): number;
 }
 
-export async function setUp(requests: Requests, options: SetUpOptions): Promise<Server> {
+/** Whether what the server has committed survives a crash of its host. */
+async function setUp(requests: Requests, options: SetUpOptions): Promise<boolean> {
   const { schema, createSchema, address, leftMs } = options;
   const server = await requests.row(SERVER, [schema], leftMs());
   if (Number(server.version) < OLDEST) {
@@ -64,16 +89,21 @@ export async function setUp(requests: Requests, options: SetUpOptions): Promise<
     await requests.run(`${lockTimeout}\n${migrationSql({ prefix: schema })}`, [], limitMs);
   }
   await checkVersion(requests, options);
-  return { durable: server.fsync === "on" };
+  return server.fsync === "on";
 }
 
 async function checkVersion(requests: Requests, { schema, leftMs }: SetUpOptions): Promise<void> {
   const [row] = await requests.run(VERSION, ["true"], leftMs());
   const version = Number(row?.version);
   if (version === SCHEMA_VERSION) return;
+  if (version > SCHEMA_VERSION) {
+    throw new StoreUnusableError(
+      `The schema "${schema}" was created by a newer Tenure (version ${version}, this one knows ${SCHEMA_VERSION}). It was not changed. Upgrade Tenure here too.`,
+    );
+  }
   throw new StoreUnusableError(
-    version > SCHEMA_VERSION
-      ? `The schema "${schema}" was made by a newer Tenure (version ${version}, this one knows ${SCHEMA_VERSION}). It was not touched. Upgrade Tenure here too.`
-      : `The schema "${schema}" is not one of Tenure, or incomplete. It was not touched. Name another prefix, or run migrationSql().`,
+    version > 0
+      ? `The schema "${schema}" has version ${version}; this Tenure needs ${SCHEMA_VERSION}. It was not changed. Run migrationSql({ prefix: "${schema}" }).`
+      : `The schema "${schema}" is not one of Tenure, or incomplete. It was not changed. Name another prefix, or run migrationSql().`,
   );
 }

@@ -1,77 +1,101 @@
-// The store contract on PostgreSQL: session rows and lease rows, judged by the database's clock alone. Read it beside memory.ts,
-// which says the same without a server. Each request is one call of a function in the database (functions.ts).
+// The store contract on PostgreSQL. grant.sql.ts decides inside the database, by the clock of the
+// database alone. batch.ts sends grants and releases, wait.ts reports to waiters and holders what
+// other processes did, and given-back.ts repeats releases that a failover has undone.
 
-import type { Clock } from "../../async/clock.ts";
 import { linkSignals } from "../../async/signals.ts";
-import type { PgLink, SqlValue } from "../../clients/postgres/link.ts";
-import { listOf } from "../../clients/postgres/lists.ts";
-import type { Requests } from "../../clients/postgres/requests.ts";
-import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
+import type { PgLink } from "../../clients/postgres/link.ts";
+import { closeInTime, type Requests } from "../../clients/postgres/requests.ts";
+import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeNotices, decodeToken, encodeRecord, shownRecord } from "../../core/record.ts";
 import { formatToken } from "../../core/token.ts";
-import type * as contract from "../contract.ts";
-import type { Store, StoreParts } from "../contract.ts";
-import { Batches } from "../shared/batches.ts";
+import type {
+  AttemptRequest,
+  GrantOutcome,
+  GrantRequest,
+  Guarantees,
+  LeaseRef,
+  LeaseView,
+  ListPage,
+  ListRequest,
+  OpenSessionRequest,
+  ReadAnswer,
+  ReadRequest,
+  ReleaseOutcome,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  RevokeOutcome,
+  RevokeRequest,
+  SessionRequest,
+  Store,
+  StoreParts,
+  WatchRequest,
+} from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import { EraTracker } from "../shared/era-tracker.ts";
-import { UnacknowledgedGrants } from "../shared/unacknowledged-grants.ts";
+import { Wakeup } from "../shared/wakeup.ts";
+import { Batch, type Step, type StepAnswer } from "./batch.ts";
 import { RecentlyGivenBack } from "./given-back.ts";
-import { channelOf } from "./schema.ts";
-import type { Server } from "./setup.ts";
-import { CALL, heldIn, keptOf, readOne, waitMsOf } from "./statements.ts";
-import { Waker } from "./waker.ts";
+import { CALL, FACTS, readHeld, readKept, readOne } from "./statements.ts";
+import { Notices, POLL_MS } from "./wait.ts";
 
-/** For requests of watches, which have no limit of their own. */
-const WATCH_LIMIT_MS = 5_000;
+/** For requests that have no limit of their own: of watches, polls and expiry checks. */
+const OWN_LIMIT_MS = 5_000;
 const WATCH_PAUSE_MS = 1_000;
-/** How long the database counts a watch as alive, and how often that is renewed. */
+/** How long the database keeps a watcher, and how often that is renewed. */
 const WATCH_TTL_S = 30;
 const WATCH_RENEW_MS = 10_000;
-const CLOSE_LIMIT_MS = 1_000;
 
 export interface PostgresParts {
   readonly link: PgLink;
   readonly requests: Requests;
-  readonly schema: string;
   readonly listens: boolean;
-  readonly server: Server;
+  /** Whether what the server has committed survives a crash of its host. */
+  readonly durable: boolean;
+}
+
+/** The answer of the function `renew` in grant.sql.ts. */
+interface Renewed {
+  readonly ttlMs: number;
+  readonly floor: string;
+  readonly gone: [resource: string, token: string][];
+  readonly granted: [resource: string, token: string, attempt: string][];
+  readonly wanted: [resource: string, token: string][];
+  readonly waiting: [attempt: string, resource: string, checkInMs: number | null][];
 }
 
 export class PostgresStore implements Store {
-  readonly guarantees: contract.Guarantees;
+  readonly guarantees: Guarantees;
   readonly #link: PgLink;
   readonly #requests: Requests;
   readonly #parts: StoreParts;
-  readonly #waker: Waker;
+  /** On which the database notifies this process. Empty: it does not listen. */
+  readonly #channel: string;
+  readonly #batch: Batch;
+  readonly #notices: Notices;
   readonly #eras = new EraTracker();
   readonly #givenBack = new RecentlyGivenBack();
-  readonly #unacknowledged = new UnacknowledgedGrants();
   readonly #closing = new AbortController();
-  readonly #grants: Batches<Wanted, string>;
-  readonly #releases: Batches<contract.ReleaseRequest, string>;
 
-  constructor({ link, requests, schema, listens, server }: PostgresParts, parts: StoreParts) {
+  constructor({ link, requests, listens, durable }: PostgresParts, parts: StoreParts) {
     this.#link = link;
     this.#requests = requests;
     this.#parts = parts;
     const { clock, random } = parts;
-    const channel = channelOf(schema);
-    const tell = (payload: string): Promise<unknown> =>
-      this.#ask(CALL.notify, [channel, payload], WATCH_LIMIT_MS);
-    this.#waker = new Waker({ link, clock, random, channel, listens, tell });
-    this.#grants = new Batches({
+    const isPush = listens && link.listen !== undefined;
+    this.#channel = isPush ? `tenure_${random.id()}`.slice(0, 63) : "";
+    this.#batch = new Batch(clock, (steps, waits, limitMs) => this.#step(steps, waits, limitMs));
+    this.#notices = new Notices({
+      link,
       clock,
-      toKey: ({ request }) => request.resource,
-      one: (wanted, limitMs) => this.#acquire(wanted, limitMs),
-      many: (wanted, limitMs) => this.#acquireFree(wanted, limitMs),
-      isRejection,
-    });
-    this.#releases = new Batches({
-      clock,
-      toKey: ({ resource }) => resource,
-      one: (held, limitMs) => this.#release(held, limitMs),
-      many: (held, limitMs) => this.#releaseHeld(held, limitMs),
-      isRejection,
+      random,
+      channel: this.#channel,
+      notify: (payload) => this.#call(CALL.notify, [this.#channel, payload], OWN_LIMIT_MS),
+      // A late notification of a former primary. If the grant exists, the next renewal reports it.
+      isCurrent: (fact) => fact.kind !== "granted" || !this.#eras.isOutdated(fact.grant.token),
+      onGranted: ({ session, grant }) => this.#eras.add(session, grant),
+      readFacts: (sessions) => this.#readFacts(sessions),
+      checkExpiry: (resource, session) => this.#checkExpiry(resource, session),
     });
     this.guarantees = {
       store: "postgres",
@@ -82,44 +106,51 @@ export class PostgresStore implements Store {
       expiryClock: "the database server's clock",
       ttlStepMs: 1,
       expiryLagMs: 1,
-      wakeUp: listens && link.listen !== undefined ? "push" : "poll",
+      wakeUp: isPush ? "push" : "poll",
       fifo: true,
-      durable: server.durable,
+      durable,
     };
   }
 
-  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
-    const { sessionId, holderId, limitMs } = request;
+  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+    const { sessionId, holderId, limitMs, events } = request;
     const ttlMs = Math.ceil(request.ttlMs);
-    const values = [sessionId, holderId, String(ttlMs), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.openSession, values, limitMs);
-    this.#noteEra(decodeToken(answer.slice("opened ".length)), limitMs);
+    const quietAfterMs = Math.ceil(request.quietAfterMs ?? ttlMs);
+    const channel = events === undefined ? "" : this.#channel;
+    const values = [sessionId, holderId, String(ttlMs), String(quietAfterMs), channel];
+    const floor = await this.#write(CALL.openSession, values, limitMs);
+    this.#noteEra(decodeToken(floor), limitMs);
+    this.#notices.openSession(sessionId, events);
     return { ttlMs };
   }
 
-  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
-    const { sessionId, attempt, holderId, value } = request;
+  async grant(request: GrantRequest): Promise<GrantOutcome> {
+    const { sessionId, resource, attempt, holderId, value, rank = 0, queue, limitMs } = request;
+    const giveUpAt = this.#parts.clock.now() + limitMs;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
-    const giveUpAt = this.#parts.clock.now() + request.limitMs;
-    const answer = await this.#grants
-      .ask({ request, record }, request.limitMs)
-      .catch((error: unknown) => {
-        this.#unacknowledged.note(request, error);
-        throw error;
-      });
-    if (answer === "gone" || answer === "ended") return { kind: answer };
-    if (answer.startsWith("busy ")) {
-      const held = answer.slice("busy ".length);
-      return { kind: "busy", holderId: held === "" ? undefined : shownRecord(held).holderId };
+    const step = { kind: "grant", resource, session: sessionId, attempt, record, rank } as const;
+    const [kind, ...facts] = await this.#batch.ask({ ...step, holder: holderId, queue }, limitMs);
+    if (kind === "gone" || kind === "ended") return { kind };
+    if (kind !== "granted") {
+      const [heldBy, checkInMs] = facts as [string | null, number | null | undefined];
+      const heldById = heldBy === null ? undefined : shownRecord(heldBy).holderId;
+      if (kind === "busy") return { kind, holderId: heldById };
+      this.#notices.queued(sessionId, resource, attempt, checkInMs ?? undefined);
+      return { kind: "queued", holderId: heldById };
     }
-    const lease = { resource: request.resource, token: decodeToken(answer) };
+    const lease = { resource, token: decodeToken(String(facts[0])) };
     if (this.#eras.isOutdated(lease.token)) await this.#checkKept(lease, giveUpAt);
     this.#eras.add(sessionId, lease);
+    this.#notices.settled(attempt);
+    this.#notices.used(sessionId);
     return { kind: "granted", token: lease.token };
   }
 
-  /** The old primary's answer came after one of the new primary. Only a read shows whether the standby had the grant. */
-  async #checkKept({ resource, token }: contract.LeaseRef, giveUpAt: number): Promise<void> {
+  /**
+   * The answer of the former primary came after one of the new primary. Only a read shows whether
+   * the new one has the grant.
+   */
+  async #checkKept({ resource, token }: LeaseRef, giveUpAt: number): Promise<void> {
     const limitMs = giveUpAt - this.#parts.clock.now();
     const { view } = await readOne(this.#requests, resource, limitMs);
     if (view.holder?.token === token) return;
@@ -129,201 +160,129 @@ export class PostgresStore implements Store {
     );
   }
 
-  async #acquire({ request, record }: Wanted, limitMs: number): Promise<string> {
-    const { resource, sessionId, attempt, queue } = request;
-    const values = [resource, sessionId, attempt, record, String(queue), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.grant, values, limitMs);
-    return answer.startsWith("granted ") ? answer.slice("granted ".length) : answer;
-  }
-
-  #acquireFree(wanted: readonly Wanted[], limitMs: number): Promise<Several> {
-    const values = [
-      listOf(wanted.map(({ request }) => request.resource)),
-      listOf(wanted.map(({ request }) => request.sessionId)),
-      listOf(wanted.map(({ request }) => request.attempt)),
-      listOf(wanted.map(({ record }) => record)),
-      lockLimit(limitMs),
-    ];
-    return this.#askMany(CALL.grants, values, limitMs);
-  }
-
-  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
-    const { sessionId, withdrawn, limitMs } = request;
-    const acknowledged = request.acknowledged.map(({ resource, token }) => ({
-      ...{ resource, token: formatToken(token) },
-    }));
-    const lists = [JSON.stringify(withdrawn), JSON.stringify(acknowledged)];
-    const values = [sessionId, ...lists, lockLimit(limitMs)];
+  async renew(request: RenewRequest): Promise<RenewOutcome> {
+    const { sessionId, withdrawn, acknowledged, accepted = [], limitMs } = request;
+    const refs = [encodeRefs(acknowledged), encodeRefs(accepted)];
     const giveUpAt = this.#parts.clock.now() + limitMs;
-    const answer = await this.#ask(CALL.renew, values, limitMs);
+    for (const { attempt } of withdrawn) this.#notices.settled(attempt);
+    const values = [sessionId, JSON.stringify(withdrawn), ...refs];
+    const answer = await this.#write(CALL.renew, values, limitMs);
     if (answer === "gone") {
       this.#forget(sessionId);
       return { kind: "gone" };
     }
-    const { ttlMs, floor, gone, free } = JSON.parse(answer) as {
-      ttlMs: string;
-      floor: string;
-      gone: { resource: string; token: string }[];
-      free: string[];
-    };
-    const era = decodeToken(floor);
-    this.#noteEra(era, limitMs);
-    for (const resource of free) this.#waker.ring(resource);
-    const lost = decodeNotices(gone.map(({ resource, token }) => [resource, token]));
+    const renewed = JSON.parse(answer) as Renewed;
+    const floor = decodeToken(renewed.floor);
+    this.#noteEra(floor, limitMs);
+    const granted = renewed.granted.map(([resource, digits, attempt]) => {
+      const grant = { resource, token: decodeToken(digits), attempt };
+      this.#eras.add(sessionId, grant);
+      this.#notices.settled(attempt);
+      return grant;
+    });
+    for (const [, resource, checkInMs] of renewed.waiting)
+      this.#notices.planCheck(sessionId, resource, checkInMs ?? undefined);
+    this.#notices.used(sessionId);
+    const lost = decodeNotices(renewed.gone);
     for (const ref of lost) this.#noteReleased({ sessionId, ...ref });
-    // If this question fails, the renewal fails: nobody acts on a lease that a failover may have lost.
-    const missing = await this.#eras.missing(sessionId, era, (resources) =>
-      keptOf(this.#requests, { resources, sessionId }, giveUpAt - this.#parts.clock.now()),
+    // If this question fails, the renewal fails: no holder acts on a lease that may be lost.
+    const missing = await this.#eras.missing(sessionId, floor, (resources) =>
+      readKept(this.#requests, { resources, sessionId }, giveUpAt - this.#parts.clock.now()),
     );
-    return { kind: "renewed", ttlMs: Number(ttlMs), gone: [...lost, ...missing] };
+    return {
+      kind: "renewed",
+      ttlMs: renewed.ttlMs,
+      gone: [...lost, ...missing],
+      granted,
+      wanted: decodeNotices(renewed.wanted),
+      waiting: renewed.waiting.length,
+    };
   }
 
-  /** What may have to be given back once more is not waited for: the request itself has been answered. */
-  #noteEra(floor: bigint, limitMs: number): void {
-    if (this.#eras.note(floor)) this.#givenBack.doubt(this.#parts.clock.now());
-    void this.#givenBack.giveBackAgain(limitMs);
-  }
-
-  #noteReleased(ref: contract.LeaseRef & { readonly sessionId: string }): void {
-    const again = (limitMs: number): Promise<unknown> =>
-      this.#releases.ask({ ...ref, limitMs }, limitMs);
-    this.#givenBack.add(`${ref.token} ${ref.resource}`, again, this.#parts.clock.now());
-  }
-
-  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
-    const answer = await this.#releases.ask(request, request.limitMs);
-    const { sessionId, resource, token } = request;
+  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+    const { sessionId, resource, token, preferred, limitMs } = request;
+    const [kind] = await this.#askRelease({ sessionId, resource, token }, limitMs, preferred);
     this.#eras.remove(sessionId, { resource, token });
     this.#noteReleased({ sessionId, resource, token });
-    return { kind: answer === "released" ? "released" : "notHeld" };
+    return { kind: kind === "released" ? "released" : "notHeld" };
   }
 
-  #release(held: contract.ReleaseRequest, limitMs: number): Promise<string> {
-    const { resource, sessionId, token } = held;
-    const values = [resource, sessionId, formatToken(token), lockLimit(limitMs)];
-    return this.#ask(CALL.release, values, limitMs);
+  #askRelease(
+    { sessionId: session, resource, token }: SessionLease,
+    limitMs: number,
+    preferred?: string,
+  ): Promise<StepAnswer> {
+    const step = { kind: "release", resource, session, token: formatToken(token) } as const;
+    return this.#batch.ask({ ...step, preferred }, limitMs);
   }
 
-  #releaseHeld(held: readonly contract.ReleaseRequest[], limitMs: number): Promise<Several> {
-    const values = [
-      listOf(held.map(({ resource }) => resource)),
-      listOf(held.map(({ sessionId }) => sessionId)),
-      listOf(held.map(({ token }) => formatToken(token))),
-      lockLimit(limitMs),
-    ];
-    return this.#askMany(CALL.releases, values, limitMs);
-  }
-
-  async withdraw(request: contract.AttemptRequest): Promise<void> {
+  async withdraw(request: AttemptRequest): Promise<void> {
     const { resource, sessionId, attempt } = request;
+    this.#notices.settled(attempt);
     const withdraw = (limitMs: number): Promise<unknown> =>
-      this.#ask(CALL.withdraw, [resource, sessionId, attempt, lockLimit(limitMs)], limitMs);
+      this.#write(CALL.withdraw, [resource, sessionId, attempt], limitMs);
     await withdraw(request.limitMs);
     this.#givenBack.add(attempt, withdraw, this.#parts.clock.now());
   }
 
-  async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
-    const known = this.#eras.resourcesOf(sessionId);
-    const held = JSON.stringify([...known, ...this.#unacknowledged.resourcesOf(sessionId)]);
-    await this.#ask(CALL.endSession, [sessionId, held, lockLimit(limitMs)], limitMs);
-    // Not before: one that fails is asked again.
+  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
     this.#forget(sessionId);
+    await this.#write(CALL.endSession, [sessionId], limitMs);
   }
 
-  #forget(sessionId: string): void {
-    this.#eras.forget(sessionId);
-    this.#unacknowledged.forget(sessionId);
-  }
-
-  async revoke({
-    resource,
-    token,
-    limitMs,
-  }: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
-    const values = [resource, formatToken(token), lockLimit(limitMs)];
-    const answer = await this.#ask(CALL.revoke, values, limitMs);
+  async revoke({ resource, token, limitMs }: RevokeRequest): Promise<RevokeOutcome> {
+    const answer = await this.#write(CALL.revoke, [resource, formatToken(token)], limitMs);
     return { kind: answer === "revoked" ? "revoked" : "notHeld" };
   }
 
-  async untilFree(
-    request: contract.AttemptRequest & { readonly signal: AbortSignal },
-  ): Promise<void> {
-    const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
-    // Heard first, looked at then: a release between the two is not missed.
-    const subscription = this.#waker.subscribe(request.resource, request.attempt);
-    try {
-      for (;;) {
-        signal.throwIfAborted();
-        subscription.reset();
-        // Where looking fails, asking will too, and tell why.
-        const waitMs = await waitMsOf(this.#requests, request).catch(() => 0);
-        signal.throwIfAborted();
-        if (waitMs <= 0) return;
-        subscription.isFar = waitMs === Number.POSITIVE_INFINITY;
-        await subscription.wait(Math.min(waitMs, this.#waker.lookMs(subscription)), signal);
-      }
-    } finally {
-      subscription.close();
-      unlink();
-    }
-  }
-
-  async read({
-    resource,
-    consistency,
-    limitMs,
-  }: contract.ReadRequest): Promise<contract.ReadAnswer> {
-    const { view, standby } = await readOne(this.#requests, resource, limitMs);
-    if (standby && consistency === "linearizable") {
+  async read({ resource, consistency, limitMs }: ReadRequest): Promise<ReadAnswer> {
+    const { view, isStandby } = await readOne(this.#requests, resource, limitMs);
+    if (isStandby && consistency === "linearizable") {
       throw new StoreUnavailableError(
-        `PostgreSQL at ${this.#link.address} is a standby now and may be behind: connect to the primary, or read with consistency "stale".`,
+        `PostgreSQL at ${this.#link.address} is a standby now and may lag behind. Connect to the primary, or read with consistency "stale".`,
         { applied: "no", resource },
       );
     }
-    return { ...view, evidence: { consistency, ageMs: standby ? undefined : 0 } };
+    return { ...view, evidence: { consistency, ageMs: isStandby ? undefined : 0 } };
   }
 
-  async list(request: contract.ListRequest): Promise<contract.ListPage> {
+  async list(request: ListRequest): Promise<ListPage> {
     const range = { ...request, limit: request.limit + 1 };
-    const held = await heldIn(this.#requests, range, request.limitMs);
+    const held = await readHeld(this.#requests, range, request.limitMs);
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch({
-    prefix,
-    signal: stop,
-    onCaughtUp,
-  }: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
+  async *watch({ prefix, signal: stop, onCaughtUp }: WatchRequest): AsyncIterable<LeaseView> {
     const seen = new Map<string, bigint>();
-    const { clock, random } = this.#parts;
+    const { clock } = this.#parts;
     const { signal, unlink } = linkSignals(stop, this.#closing.signal);
-    const subscription = this.#waker.subscribe();
-    const watcher = random.id();
+    const wakeup = new Wakeup(clock);
+    const removeWatcher = this.#notices.addWatcher(wakeup);
     let renewAt = clock.now();
     try {
       while (!signal.aborted) {
-        subscription.reset();
+        wakeup.reset();
         let waitMs = WATCH_PAUSE_MS;
         try {
-          if (clock.now() >= renewAt) {
+          if (clock.now() >= renewAt && this.#channel !== "") {
             renewAt = clock.now() + WATCH_RENEW_MS;
-            await this.#ask(CALL.watch, [watcher, String(WATCH_TTL_S)], WATCH_LIMIT_MS);
+            await this.#call(CALL.watch, [this.#channel, String(WATCH_TTL_S)], OWN_LIMIT_MS);
           }
-          const held = await heldIn(this.#requests, { prefix, limit: undefined }, WATCH_LIMIT_MS);
+          const held = await readHeld(this.#requests, { prefix }, OWN_LIMIT_MS);
           yield* changes(seen, held);
           onCaughtUp?.();
-          // One millisecond more: a read at the very end would still show the lease.
+          // One millisecond more, because a session is alive until the very end of its time.
           const expiryMs = firstExpiryMs(held) + 1;
-          waitMs = Math.min(WATCH_PAUSE_MS, this.#waker.lookMs(subscription), expiryMs);
+          waitMs = Math.min(this.#notices.isListening ? WATCH_PAUSE_MS : POLL_MS, expiryMs);
         } catch (error) {
-          // A watch outlives an outage of the database; what changed meanwhile is seen then.
+          // A watch survives an outage of the database and reports the changes after it.
           if (!(error instanceof StoreUnavailableError)) throw error;
         }
-        await subscription.wait(waitMs, signal).catch(() => undefined);
+        await wakeup.wait(waitMs, signal).catch(() => undefined);
       }
     } finally {
-      subscription.close();
+      removeWatcher();
       unlink();
     }
   }
@@ -334,50 +293,62 @@ export class PostgresStore implements Store {
     const reason = new StoreUnavailableError(message, { applied: "no" });
     this.#closing.abort(reason);
     this.#requests.close(reason);
-    this.#waker.close();
+    this.#notices.close();
     await closeInTime(this.#link, this.#parts.clock);
   }
 
-  async #askMany(text: string, values: readonly SqlValue[], limitMs: number): Promise<Several> {
-    const answers = (await this.#ask(text, values, limitMs)).split(" ");
-    return answers.map((answer) => (answer === "-" ? undefined : answer));
+  /** Repeats in the background what a failover may have undone: the request itself is answered. */
+  #noteEra(floor: bigint, limitMs: number): void {
+    if (this.#eras.note(floor)) this.#givenBack.doubt(this.#parts.clock.now());
+    void this.#givenBack.giveBackAgain(limitMs);
   }
 
-  async #ask(text: string, values: readonly SqlValue[], limitMs: number): Promise<string> {
+  #noteReleased(lease: SessionLease): void {
+    const again = (limitMs: number): Promise<unknown> => this.#askRelease(lease, limitMs);
+    this.#givenBack.add(`${lease.token} ${lease.resource}`, again, this.#parts.clock.now());
+  }
+
+  #forget(sessionId: string): void {
+    this.#eras.forget(sessionId);
+    this.#notices.endSession(sessionId);
+  }
+
+  async #readFacts(sessions: readonly string[]): Promise<string[]> {
+    const rows = await this.#requests.run(FACTS, [JSON.stringify(sessions)], OWN_LIMIT_MS);
+    return rows.map(({ fact }) => String(fact));
+  }
+
+  async #checkExpiry(resource: string, session: string): Promise<number | undefined> {
+    const checkInMs = await this.#write(CALL.checkExpiry, [resource, session], OWN_LIMIT_MS);
+    return checkInMs === "" ? undefined : Number(checkInMs) + 1;
+  }
+
+  async #step(
+    steps: readonly Step[],
+    waits: boolean,
+    limitMs: number,
+  ): Promise<readonly (StepAnswer | null)[]> {
+    const values = [JSON.stringify(steps), String(waits)];
+    return JSON.parse(await this.#write(CALL.step, values, limitMs)) as (StepAnswer | null)[];
+  }
+
+  /** The last value is how long the server may wait for a row. 0 would mean no limit. */
+  #write(text: string, values: readonly string[], limitMs: number): Promise<string> {
+    return this.#call(text, [...values, String(Math.max(1, Math.ceil(limitMs)))], limitMs);
+  }
+
+  async #call(text: string, values: readonly string[], limitMs: number): Promise<string> {
     const { answer } = await this.#requests.row(text, values, limitMs);
     return answer ?? "";
   }
 }
 
-interface Wanted {
-  readonly request: contract.GrantRequest;
-  /** As it is kept in the lease's row. */
-  readonly record: string;
+interface SessionLease extends LeaseRef {
+  readonly sessionId: string;
 }
 
-/** Undefined: not decided, to be asked for by itself. */
-type Several = readonly (string | undefined)[];
-
-/** What the server may wait for a row. 0 would mean for ever. */
-function lockLimit(limitMs: number): string {
-  return String(Math.max(1, Math.ceil(limitMs)));
-}
-
-/** A link that is cut off may never say that it is closed. */
-export function closeInTime(link: PgLink, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = clock.setTimer(resolve, CLOSE_LIMIT_MS);
-    void link
-      .close()
-      .catch(() => undefined)
-      .then(() => {
-        timer.cancel();
-        resolve();
-      });
-  });
-}
-
-/** The server's own words: the transaction has ended without effect. */
-function isRejection(error: unknown): boolean {
-  return !isTenureError(error, "STORE_UNAVAILABLE");
+function encodeRefs(refs: readonly LeaseRef[]): string {
+  return JSON.stringify(
+    refs.map(({ resource, token }) => ({ resource, token: formatToken(token) })),
+  );
 }

@@ -21,7 +21,7 @@ const pooler = useServer(() => startPgBouncer(postgres()));
 storeSuite(onSharedServer, {
   name: "postgres through pg and a pooler",
   ttlMs: 1_500,
-  handsOff: false,
+
   guarantees: { fifo: true, durable: true },
   forgets: postgresForgets,
   create: async () => postgresHarness(postgres(), { url: pooler().url, library: "pg" }),

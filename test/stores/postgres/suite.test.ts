@@ -18,7 +18,7 @@ for (const library of ["pg", "postgres"] as const) {
     name: `postgres through ${library}`,
     // Long enough for fifty grants in a row, each with a flush to disk, even on a busy machine.
     ttlMs: 1_500,
-    handsOff: false,
+
     guarantees: { fifo: true, durable: true },
     forgets: postgresForgets,
     create: async () => postgresHarness(postgres(), { url: postgres().url, library }),

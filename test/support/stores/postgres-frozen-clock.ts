@@ -6,7 +6,7 @@ import pg from "pg";
 import { Database } from "../../../sim/models/postgres/database.ts";
 import { runStatement, SCHEMA } from "../../../sim/models/postgres/statements.ts";
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
-import { channelOf, migrationSql } from "../../../src/stores/postgres/schema.ts";
+import { migrationSql } from "../../../src/stores/postgres/schema.ts";
 import type { PostgresServer } from "../../servers/postgres.ts";
 
 /** What the real database and the model have in common. */
@@ -28,6 +28,9 @@ export interface FrozenDatabase {
   dump(): Promise<string[]>;
 }
 
+/** Sessions and watchers of the test are opened with this channel. */
+export const CHANNEL = "frozen";
+
 export function openFrozenModel(): FrozenDatabase {
   let now = 0;
   let notes = new Set<string>();
@@ -35,7 +38,7 @@ export function openFrozenModel(): FrozenDatabase {
   const db = new Database({
     witness: { granted: ignore, freed: ignore, kept: ignore },
     now: () => now,
-    notify: (payload) => notes.add(payload),
+    notify: (channel, payload) => channel === CHANNEL && notes.add(payload),
     isLocked: () => false,
   });
   return {
@@ -58,20 +61,25 @@ function dumpTables(db: Database): string[] {
   const lines = [
     `era ${db.era.server} ${db.era.floor}`,
     ...[...db.sessions.values()].map(
-      ({ id, holderId, ttlMs, expires, ended }) =>
-        `session ${id} ${holderId} ${ttlMs} ${expires} ${ended ?? "-"}`,
+      ({ id, holderId, ttlMs, quietAfterMs, channel, expires, ended }) =>
+        `session ${id} ${holderId} ${ttlMs} ${quietAfterMs} ${channel} ${expires} ${ended ?? "-"}`,
     ),
     ...[...db.leases.values()].map(
-      ({ resource, token, session, attempt, record, freed, queued, granted }) =>
-        `lease ${resource} ${token} ${session ?? "-"} ${attempt} ${record} ${freed} ${queued} ${granted ?? "-"}`,
+      ({ resource, token, session, attempt, record, queued, granted }) =>
+        `lease ${resource} ${token} ${session ?? "-"} ${attempt} ${record} ${queued} ${granted ?? "-"}`,
     ),
     ...db.revocations.map(
       ({ session, resource, token }) => `revocation ${session} ${resource} ${token}`,
     ),
+    ...[...db.handoffs.values()].map(
+      ({ session, resource, attempt, token }) =>
+        `handoff ${session} ${resource} ${attempt} ${token}`,
+    ),
     ...[...db.watchers].map(([id, until]) => `watcher ${id} ${until}`),
   ].sort();
   const waiters = [...db.waiters.values()].map(
-    ({ resource, session, attempt }) => `waiter ${resource} ${session} ${attempt}`,
+    ({ resource, session, attempt, holderId, rank, record }) =>
+      `waiter ${resource} ${session} ${attempt} ${holderId} ${rank} ${record}`,
   );
   return [...lines, ...waiters];
 }
@@ -81,14 +89,15 @@ const MICROS = (instant: string): string =>
 const DUMP = `
   SELECT line FROM (
     SELECT 0 AS part, 0 AS place, concat_ws(' ', 'era', server, floor) AS line FROM "{schema}".era
-    UNION ALL SELECT 0, 0, concat_ws(' ', 'session', id, holder_id, ttl_ms, ${MICROS("expires")},
+    UNION ALL SELECT 0, 0, concat_ws(' ', 'session', id, holder_id, ttl_ms, quiet_after_ms, channel, ${MICROS("expires")},
       CASE WHEN ended IS NULL THEN '-' ELSE ${MICROS("ended")} END) FROM "{schema}".session
     UNION ALL SELECT 0, 0, concat_ws(' ', 'lease', resource, token, coalesce(session, '-'), attempt, record,
-      ${MICROS("freed")}, queued::text,
+      queued::text,
       CASE WHEN granted IS NULL THEN '-' ELSE ${MICROS("granted")} END) FROM "{schema}".lease
     UNION ALL SELECT 0, 0, concat_ws(' ', 'revocation', session, resource, token) FROM "{schema}".revocation
-    UNION ALL SELECT 0, 0, concat_ws(' ', 'watcher', id, ${MICROS("until")}) FROM "{schema}".watcher
-    UNION ALL SELECT 1, place, concat_ws(' ', 'waiter', resource, session, attempt) FROM "{schema}".waiter
+    UNION ALL SELECT 0, 0, concat_ws(' ', 'handoff', session, resource, attempt, token) FROM "{schema}".handoff
+    UNION ALL SELECT 0, 0, concat_ws(' ', 'watcher', channel, ${MICROS("until")}) FROM "{schema}".watcher
+    UNION ALL SELECT 1, place, concat_ws(' ', 'waiter', resource, session, attempt, holder_id, rank, record) FROM "{schema}".waiter
   ) AS lines ORDER BY part, place, line COLLATE "C"`;
 
 export async function openFrozenServer(
@@ -113,7 +122,8 @@ export async function openFrozenServer(
   await Promise.all([client.connect(), listener.connect()]);
   const ask = async (text: string, values: readonly SqlValue[]): Promise<readonly Row[]> =>
     (await client.query(text.replaceAll("{schema}", schema), [...values])).rows;
-  const channel = channelOf(schema);
+  // Channels are shared by the whole database. The model's channel is that of every schema.
+  const channel = CHANNEL;
   const notifications = new Notifications();
   listener.on("notification", ({ payload = "" }) => notifications.add(payload));
   await listener.query(`LISTEN "${channel}"`);

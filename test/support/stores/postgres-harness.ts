@@ -65,7 +65,7 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
       // The era must exist first: an era that started later would start a gap above this token.
       await server.sql(
         `SELECT ${schema}.current_floor();
-         INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('${resource}', ${token}, 'none', '', '-infinity')`,
+         INSERT INTO ${schema}.lease (resource, token, attempt, record) VALUES ('${resource}', ${token}, 'none', '')`,
       );
     },
     close: async () => {
