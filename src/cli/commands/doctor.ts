@@ -1,11 +1,9 @@
 // `tenure doctor` measures the store and the host, and prints recommended durations and problems.
 // It exits with 1 if leases of the given ttl would be lost or held twice.
 
-import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { Guarantees } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
-import type { Command } from "../command.ts";
 import { type Advice, advise, formatMs, type Percentiles, percentiles } from "../doctor/advice.ts";
 import { computeLosses, type HostLosses, readHost } from "../doctor/host.ts";
 import { type Measured, measure } from "../doctor/measure.ts";
@@ -13,6 +11,7 @@ import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
 import type { Line, Output } from "../output/output.ts";
 import { foldAfter, table } from "../output/text.ts";
+import type { Command } from "../parsing/arguments.ts";
 import { planTimingOptions } from "../parsing/timing-options.ts";
 import { SignalRelay } from "../signal-relay.ts";
 
@@ -47,7 +46,7 @@ export const doctorCommand: Command = async ({ options }, output) => {
     return advice.breaks.length === 0 ? EXIT.ok : EXIT.no;
   } catch (error) {
     if (relay.endedBy === undefined) throw error;
-    return EXIT.signal + (signalNumber(relay.endedBy) ?? 0);
+    return relay.exitCode;
   } finally {
     bar.clear();
     await tenure.close();
