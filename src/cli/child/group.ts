@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import type { Writable } from "node:stream";
-import { GroupKiller } from "./group-killer.ts";
+import { GroupKiller, waitForSpawn } from "./group-killer.ts";
 
 // The variable name is unlikely to exist in an environment. Descriptor 3 is closed before the
 // command runs.
@@ -48,7 +48,8 @@ export class ChildGroup {
     const exited = waitForExit(child);
     const startPipe = child.stdio[3] as Writable;
     startPipe.on("error", () => undefined);
-    const id = await waitForPid(child);
+    await waitForSpawn(child);
+    const id = child.pid as number;
     const killer = new GroupKiller();
     try {
       await killer.start(id);
@@ -89,13 +90,6 @@ function waitForExit(child: ChildProcess): Promise<GroupExit> {
     child.once("exit", (code, signal) => resolve({ code, signal }));
     // The shell did not start; start() reports the error.
     child.once("error", () => resolve({ code: null, signal: null }));
-  });
-}
-
-function waitForPid(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    child.once("spawn", () => resolve(child.pid as number));
-    child.once("error", reject);
   });
 }
 

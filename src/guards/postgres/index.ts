@@ -12,6 +12,7 @@ import {
   type AdvanceOptions,
   checkBound,
   checkLimit,
+  checkWrite,
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
@@ -30,6 +31,7 @@ import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 import { ensureSchema } from "./tables.ts";
 
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { InspectOptions, ProtectedTable } from "../shared/protected-table.ts";
 export type {
   PgClient,
   PgPool,
@@ -38,7 +40,7 @@ export type {
   TransactionOf,
 } from "./connection.ts";
 export { toTenureError } from "./failures.ts";
-export { type InspectOptions, type ProtectedTable, protectedTables } from "./inspect.ts";
+export { protectedTables } from "./inspect.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
   type GuardSqlOptions,
@@ -165,11 +167,7 @@ class GuardOnPostgres<Target extends PostgresTarget>
       | [(transaction: TransactionOf<Target>) => T | Promise<T>]
   ): Promise<T> {
     const [given, write] = splitArguments(args);
-    if (typeof write !== "function") {
-      throw new InvalidArgumentError(
-        `A guard needs a function that does the write, got ${typeof write}.`,
-      );
-    }
+    checkWrite(write);
     const source = resolveLastingSource(given, this.#bound);
     const opening = {
       isolation: this.#isolation,
