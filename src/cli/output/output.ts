@@ -11,7 +11,7 @@ const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, magenta: 35, c
 export type Style = keyof typeof STYLES;
 export type Paint = (style: Style, text: string) => string;
 
-/** Colours text on a terminal that supports it: hasColors() respects NO_COLOR, FORCE_COLOR and TERM. Only terminals have it. */
+/** Colours text on a terminal. hasColors() respects NO_COLOR, FORCE_COLOR and TERM. */
 export function paintFor(stream: { readonly hasColors?: () => boolean }): Paint {
   const colours = stream.hasColors?.() ?? false;
   return (style, text) => (colours ? `\u001B[${STYLES[style]}m${text}\u001B[0m` : text);

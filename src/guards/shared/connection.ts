@@ -1,6 +1,6 @@
-// The connection of a guard that has its own client or file (etcd, ZooKeeper, the ledger of a file).
-// It is opened on first use, and a failed attempt is repeated by the next call. Errors of a client,
-// which speak of a store, are translated into GuardUnavailableError.
+// The connection of a guard that has its own client (etcd, ZooKeeper) or file (the ledger). It is
+// opened on first use, and a failed attempt is repeated by the next call. Errors of a client, which
+// speak of a store, are translated into GuardUnavailableError.
 
 import { ClosedError, GuardUnavailableError, isTenureError } from "../../core/errors.ts";
 
