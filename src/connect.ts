@@ -51,25 +51,15 @@ export async function connect(
   options: ConnectOptions = {},
 ): Promise<Tenure> {
   checkOptionNames("connect()", options, CONNECT_OPTIONS);
-  const {
-    holderId = defaultHolderId(),
-    defaults = {},
-    keepProcessAlive: keepAlive = false,
-  } = options;
+  const { holderId = defaultHolderId(), defaults = {}, keepProcessAlive = false } = options;
   // Before the store is opened: an invalid number must not leave a new file behind.
   checkDefaults(holderId, defaults);
   const open = typeof target === "function" ? target : await fromUrl(target);
   const parts = systemParts();
   const store = await open(parts);
-  return createTenure({
-    store,
-    clock: parts.clock,
-    random: parts.random,
-    holderId,
-    defaults,
-    keepAlive,
-    warn,
-  });
+  const { clock, random } = parts;
+  const keepAlive = keepProcessAlive;
+  return createTenure({ store, clock, random, holderId, defaults, keepAlive, warn });
 }
 
 const sharedMemory = new Map<string, MemoryBackend>();
@@ -88,31 +78,21 @@ export async function fromUrl(url: unknown): Promise<OpenStore> {
   switch (scheme) {
     case "memory":
       return memoryByName(url.slice(scheme.length + 1));
-    case "sqlite": {
-      const { sqliteStore } = await import("./stores/sqlite/index.ts");
-      return sqliteStore({ url });
-    }
+    case "sqlite":
+      return (await import("./stores/sqlite/index.ts")).sqliteStore({ url });
     case "postgres":
-    case "postgresql": {
-      const { postgresStore } = await import("./stores/postgres/index.ts");
-      return postgresStore({ url });
-    }
+    case "postgresql":
+      return (await import("./stores/postgres/index.ts")).postgresStore({ url });
     case "redis":
     case "rediss":
     case "redis+sentinel":
-    case "rediss+sentinel": {
-      const { redisStore } = await import("./stores/redis/index.ts");
-      return redisStore({ url });
-    }
+    case "rediss+sentinel":
+      return (await import("./stores/redis/index.ts")).redisStore({ url });
     case "etcd":
-    case "etcds": {
-      const { etcdStore } = await import("./stores/etcd/index.ts");
-      return etcdStore({ url });
-    }
-    case "zookeeper": {
-      const { zookeeperStore } = await import("./stores/zookeeper/index.ts");
-      return zookeeperStore({ url });
-    }
+    case "etcds":
+      return (await import("./stores/etcd/index.ts")).etcdStore({ url });
+    case "zookeeper":
+      return (await import("./stores/zookeeper/index.ts")).zookeeperStore({ url });
     default:
       throw new InvalidArgumentError(
         "Tenure has no store for this scheme (the text before the first colon). Known are sqlite:, postgres:, redis:, rediss:, etcd:, etcds:, zookeeper: and memory:. Check the spelling, or pass a store.",

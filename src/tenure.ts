@@ -133,116 +133,64 @@ export interface Tenure extends AsyncDisposable {
 }
 
 export function createTenure(parts: LeasesParts): Tenure {
-  return new StoreTenure(parts);
+  const leases = new Leases(parts);
+  const several = new SeveralLeases(leases);
+  const candidates = new Candidates();
+  const close: Tenure["close"] = (options = {}) =>
+    leases.close(options, (drainMs) => candidates.stop(drainMs));
+  return {
+    holderId: leases.holderId,
+    get guarantees() {
+      return leases.guarantees;
+    },
+    acquire: (resource, options) => leases.acquire(resource, options),
+    tryAcquire: (resource, options) => leases.tryAcquire(resource, options),
+    withLease: <T>(
+      resource: string,
+      second: AcquireOptions | ((lease: Lease) => T | Promise<T>),
+      third?: (lease: Lease) => T | Promise<T>,
+    ) => leases.withLease(resource, second, third),
+    acquireAll: (resources, options) => several.acquireAll(resources, options),
+    acquireAny: (resources, options) => several.acquireAny(resources, options),
+    withLeases: <T>(
+      resources: readonly string[],
+      second: SeveralOptions | ((leases: readonly Lease[]) => T | Promise<T>),
+      third?: (leases: readonly Lease[]) => T | Promise<T>,
+    ) => several.withLeases(resources, second, third),
+    election: (name, options) => {
+      checkElection(options);
+      const { marginMs, roundTripMs: limitMs } = leases.plan(name, options).timing;
+      const { onStart, onStopped } = candidates;
+      const own = { ...parts, leases, marginMs, limitMs, onStart, onStopped };
+      return new Candidate(own, name, options);
+    },
+    once: (key, options, work) => once({ ...parts, leases }, key, options, work),
+    oncePer: (key, options, work) => oncePer({ ...parts, leases }, key, options, work),
+    read: (resource, options) => leases.read(resource, options),
+    list: (prefix) => leases.list(prefix),
+    watch: (prefix, options) => leases.watch(prefix, options),
+    revoke: (resource) => leases.revoke(resource),
+    close,
+    [Symbol.asyncDispose]: () => close(),
+  };
 }
 
-class StoreTenure implements Tenure {
-  readonly #parts: LeasesParts;
-  readonly #leases: Leases;
-  readonly #several: SeveralLeases;
-  /** Candidates that have been started and have not stopped. */
-  readonly #candidates = new Set<Candidate>();
+/** The candidates that have been started and have not stopped. */
+class Candidates {
+  readonly #started = new Set<Candidate>();
   #isClosing = false;
 
-  constructor(parts: LeasesParts) {
-    this.#parts = parts;
-    this.#leases = new Leases(parts);
-    this.#several = new SeveralLeases(this.#leases);
-  }
-
-  get holderId(): string {
-    return this.#leases.holderId;
-  }
-
-  get guarantees(): Guarantees {
-    return this.#leases.guarantees;
-  }
-
-  acquire(resource: string, options?: AcquireOptions): Promise<Lease> {
-    return this.#leases.acquire(resource, options);
-  }
-
-  tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Lease | undefined> {
-    return this.#leases.tryAcquire(resource, options);
-  }
-
-  withLease<T>(
-    resource: string,
-    second: AcquireOptions | ((lease: Lease) => T | Promise<T>),
-    third?: (lease: Lease) => T | Promise<T>,
-  ): Promise<T> {
-    return this.#leases.withLease(resource, second, third);
-  }
-
-  acquireAll(resources: readonly string[], options?: SeveralOptions): Promise<readonly Lease[]> {
-    return this.#several.acquireAll(resources, options);
-  }
-
-  acquireAny(resources: readonly string[], options?: SeveralOptions): Promise<Lease> {
-    return this.#several.acquireAny(resources, options);
-  }
-
-  withLeases<T>(
-    resources: readonly string[],
-    second: SeveralOptions | ((leases: readonly Lease[]) => T | Promise<T>),
-    third?: (leases: readonly Lease[]) => T | Promise<T>,
-  ): Promise<T> {
-    return this.#several.withLeases(resources, second, third);
-  }
-
-  election(name: string, options: ElectionOptions): Election {
-    checkElection(options);
-    const { marginMs, roundTripMs: limitMs } = this.#leases.plan(name, options).timing;
-    const parts = {
-      ...this.#parts,
-      leases: this.#leases,
-      marginMs,
-      limitMs,
-      onStart: (candidate: Candidate) => this.#add(candidate),
-      onStopped: (candidate: Candidate) => void this.#candidates.delete(candidate),
-    };
-    return new Candidate(parts, name, options);
-  }
-
-  once<T>(key: string, options: OnceOptions, work: OnceWork<T>): Promise<OnceResult<T>> {
-    return once({ ...this.#parts, leases: this.#leases }, key, options, work);
-  }
-
-  oncePer<T>(key: string, options: OncePerOptions, work: OnceWork<T>): Promise<OnceResult<T>> {
-    return oncePer({ ...this.#parts, leases: this.#leases }, key, options, work);
-  }
-
-  read(resource: string, options?: ReadOptions): Promise<ReadAnswer> {
-    return this.#leases.read(resource, options);
-  }
-
-  list(prefix?: string): AsyncGenerator<LeaseView, void, undefined> {
-    return this.#leases.list(prefix);
-  }
-
-  watch(prefix?: string, options?: WatchOptions): AsyncGenerator<LeaseView, void, undefined> {
-    return this.#leases.watch(prefix, options);
-  }
-
-  revoke(resource: string): Promise<HolderView | undefined> {
-    return this.#leases.revoke(resource);
-  }
-
-  close(options: CloseOptions = {}): Promise<void> {
-    return this.#leases.close(options, (drainMs) => this.#stopCandidates(drainMs));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
-  }
-
-  #add(candidate: Candidate): void {
+  readonly onStart = (candidate: Candidate): void => {
     if (this.#isClosing) throw ClosedError.from({ what: "This Tenure" });
-    this.#candidates.add(candidate);
-  }
+    this.#started.add(candidate);
+  };
 
-  async #stopCandidates(drainMs: number): Promise<void> {
+  readonly onStopped = (candidate: Candidate): void => {
+    this.#started.delete(candidate);
+  };
+
+  async stop(drainMs: number): Promise<void> {
     this.#isClosing = true;
-    await Promise.all([...this.#candidates].map((candidate) => candidate.stop({ drainMs })));
+    await Promise.all([...this.#started].map((candidate) => candidate.stop({ drainMs })));
   }
 }

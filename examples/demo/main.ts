@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hideExperimentalWarnings } from "../../src/cli/node-warnings.ts";
-import { paintFor } from "../../src/cli/output/paint.ts";
+import { paintFor } from "../../src/cli/output/output.ts";
 import { connect } from "../../src/connect.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import type { HolderView } from "../../src/stores/contract.ts";

@@ -1,7 +1,7 @@
 // Prints the demo: one line per event, with the elapsed seconds, the worker and a sentence.
 
 import type { Clock } from "../../src/async/clock.ts";
-import type { Paint, Style } from "../../src/cli/output/paint.ts";
+import type { Paint, Style } from "../../src/cli/output/output.ts";
 import { assertNever } from "../../src/core/assert.ts";
 import type { Seen } from "./messages.ts";
 

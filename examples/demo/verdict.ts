@@ -1,7 +1,7 @@
 // Evaluates the demo from the rows of the ledger and the reports of the workers, and formats the
 // result as a table.
 
-import type { Paint, Style } from "../../src/cli/output/paint.ts";
+import type { Paint, Style } from "../../src/cli/output/output.ts";
 import { parseToken } from "../../src/core/token.ts";
 import { findStaleRows, type LedgerRow } from "./ledger.ts";
 import { type Seen, TIMING } from "./messages.ts";

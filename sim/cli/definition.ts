@@ -20,7 +20,6 @@ export const SIM: CommandDefinition = {
     `With SCENE: plays an outage, once with a plain lock and once with Tenure. Prints the events and the numbers, and writes a self-contained HTML page with the timeline. SCENE is one of ${SCENE_NAMES.join(", ")}; \`scenes\` lists them. Exit code 1 if a scene does not have the expected result.`,
   ],
   arguments: [{ name: "SCENE", required: false, oneOf: [...SCENE_NAMES, "scenes"] }],
-  runs: "no",
   options: [
     { name: "seeds", value: "RANGE", summary: "The seeds to run. Default: 1..1000." },
     { name: "seed", value: "NUMBER", summary: "Run this seed and print its timeline." },

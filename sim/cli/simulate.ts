@@ -2,11 +2,10 @@
 // timeline. Scenes are in scene.ts.
 
 import { availableParallelism } from "node:os";
-import type { Command } from "../../src/cli/command.ts";
 import { UsageError } from "../../src/cli/errors.ts";
 import { EXIT } from "../../src/cli/exit-codes.ts";
 import type { Output } from "../../src/cli/output/output.ts";
-import type { Options } from "../../src/cli/parsing/arguments.ts";
+import type { Command, Options } from "../../src/cli/parsing/arguments.ts";
 import { systemParts } from "../../src/runtime/system.ts";
 import { compareTraces } from "../compare-traces.ts";
 import { type Changes, FAULT_KINDS, type FaultKind } from "../faults/plan.ts";

@@ -1,11 +1,6 @@
 // The exit codes of `tenure` and their meanings. Help, the manual page, docs/cli.md and the tests
 // use this table. The meaning of a number never changes. 69 to 78 follow sysexits.h.
 
-export interface ExitCode {
-  readonly code: number;
-  readonly meaning: string;
-}
-
 export const EXIT = {
   ok: 0,
   no: 1,
@@ -36,9 +31,9 @@ export const MEANINGS: Readonly<Record<ExitName, string>> = {
   signal: "128 + n: tenure, or the command it ran, was ended by signal n.",
 };
 
-export function exitCodes(): ExitCode[] {
-  return (Object.keys(EXIT) as ExitName[]).map((name) => ({
-    code: EXIT[name],
-    meaning: MEANINGS[name],
+export function exitCodes(): { readonly code: number; readonly meaning: string }[] {
+  return Object.entries(EXIT).map(([name, code]) => ({
+    code,
+    meaning: MEANINGS[name as ExitName],
   }));
 }

@@ -2,10 +2,15 @@
 // The `tenure` program: finds the command and runs it. The module of a command is loaded only when
 // that command is called, which keeps the start of `tenure run` fast.
 
-import type { Command } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Output } from "./output/output.ts";
-import { findCommand, isCommand, type Parsed, parseCommand } from "./parsing/arguments.ts";
+import {
+  type Command,
+  findCommand,
+  isCommand,
+  type Parsed,
+  parseCommand,
+} from "./parsing/arguments.ts";
 import { runProgram } from "./program.ts";
 
 const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -18,7 +23,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   guard: async () => (await import("./commands/guard.ts")).guardCommand,
   plan: async () => (await import("./commands/plan.ts")).planCommand,
   doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
-  completion: async () => (await import("./commands/completion.ts")).completionCommand,
+  completion: async () => (await import("./help/completion.ts")).completionCommand,
 };
 
 async function main(argv: readonly string[]): Promise<number> {

@@ -2,9 +2,8 @@
 // becomes a message on stderr and an exit code. Used by `tenure` and by the programs of this
 // repository.
 
-import { UsageError } from "./errors.ts";
+import { toFailure, UsageError } from "./errors.ts";
 import { EXIT } from "./exit-codes.ts";
-import { toFailure } from "./failures.ts";
 import { Output } from "./output/output.ts";
 
 export interface ProgramOptions {

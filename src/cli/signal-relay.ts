@@ -2,7 +2,8 @@
 // otherwise an ending signal aborts the wait. On ^Z the command is stopped before this process,
 // because a stopped process cannot renew the lease and the command must not act without it.
 
-import { onSignals } from "../runtime/process-end.ts";
+import { onSignals, signalNumber } from "../runtime/process-end.ts";
+import { EXIT } from "./exit-codes.ts";
 
 export interface SignalTarget {
   pass(signal: NodeJS.Signals): void;
@@ -34,6 +35,11 @@ export class SignalRelay {
   /** Aborts on the first ending signal. */
   get ended(): AbortSignal {
     return this.#ended.signal;
+  }
+
+  /** The exit code of a process that the signal has ended. */
+  get exitCode(): number {
+    return EXIT.signal + (signalNumber(this.endedBy ?? "") ?? 0);
   }
 
   /** Whether a command is running. The command then decides how to react to a signal. */

@@ -115,25 +115,24 @@ export function planTiming(asked: TimingOptions = {}): Timing {
 
 /** Checks both inequalities. Called again with the ttl that a store has actually granted. */
 export function checkTiming(timing: Timing, asked: TimingOptions = timing): Timing {
-  const needed = timing.clockErrorMs + timing.roundTripMs;
-  if (timing.marginMs < needed) {
-    const formula = "marginMs >= clockErrorMs + roundTripMs";
-    throw brokenInequality(
-      { rule: "safety", shortByMs: needed - timing.marginMs, formula },
-      timing,
-      asked,
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
+  const broken = (rule: TimingRule, formula: string, shortByMs: number): TimingError => {
+    const fix = findSmallestFix(timing, asked);
+    return new TimingError(
+      `These numbers break the ${rule} inequality ${formula} by ${formatMs(shortByMs)} ms: ` +
+        `${describe(timing)}. The smallest change that fixes it: ${describe(fix)}.`,
+      { rule, shortByMs, fix },
     );
-  }
-  const used = 2 * timing.renewEveryMs + timing.roundTripMs;
-  const usable = timing.ttlMs - timing.marginMs;
+  };
+  const needed = clockErrorMs + roundTripMs;
+  if (marginMs < needed)
+    throw broken("safety", "marginMs >= clockErrorMs + roundTripMs", needed - marginMs);
+  const used = 2 * renewEveryMs + roundTripMs;
+  const usable = ttlMs - marginMs;
   // A third of a ttl is not exact in floating point, so allow a billionth of a millisecond.
   if (used > usable + 1e-9) {
     const formula = "2 * renewEveryMs + roundTripMs <= ttlMs - marginMs";
-    throw brokenInequality(
-      { rule: "availability", shortByMs: used - usable, formula },
-      timing,
-      asked,
-    );
+    throw broken("availability", formula, used - usable);
   }
   return timing;
 }
@@ -143,36 +142,23 @@ export function checkTiming(timing: Timing, asked: TimingOptions = timing): Timi
  * crash.
  */
 export function explainTiming(timing: Timing): string {
+  const { ttlMs, renewEveryMs, clockErrorMs, roundTripMs, marginMs } = timing;
+  const safetySlack = marginMs - clockErrorMs - roundTripMs;
+  const perMinute = formatMs(60_000 / renewEveryMs);
   const rows: [string, number, string][] = [
-    ["ttlMs", timing.ttlMs, "a grant lasts this long without renewal"],
-    [
-      "renewEveryMs",
-      timing.renewEveryMs,
-      `${perMinute(timing)} renewals a minute, however many leases`,
-    ],
-    ["clockErrorMs", timing.clockErrorMs, "two clocks may differ by this much over one ttl"],
-    ["roundTripMs", timing.roundTripMs, "a slower renewal puts the lease in doubt"],
-    ["marginMs", timing.marginMs, "the holder stops this long before the store's expiry"],
-    [
-      "safety slack",
-      timing.marginMs - timing.clockErrorMs - timing.roundTripMs,
-      "margin - clock error - round trip",
-    ],
+    ["ttlMs", ttlMs, "a grant lasts this long without renewal"],
+    ["renewEveryMs", renewEveryMs, `${perMinute} renewals a minute, however many leases`],
+    ["clockErrorMs", clockErrorMs, "two clocks may differ by this much over one ttl"],
+    ["roundTripMs", roundTripMs, "a slower renewal puts the lease in doubt"],
+    ["marginMs", marginMs, "the holder stops this long before the store's expiry"],
+    ["safety slack", safetySlack, "margin - clock error - round trip"],
     [
       "availability slack",
       availabilitySlack(timing),
       "ttl - margin - 2 renewals - round trip: one may be lost",
     ],
-    [
-      "holder stops after",
-      timing.ttlMs - timing.marginMs,
-      "after it sent the last confirmed renewal",
-    ],
-    [
-      "crash gap at most",
-      timing.ttlMs + timing.roundTripMs,
-      "until a waiter holds, plus the store's own sweep",
-    ],
+    ["holder stops after", ttlMs - marginMs, "after it sent the last confirmed renewal"],
+    ["crash gap at most", ttlMs + roundTripMs, "until a waiter holds, plus the store's own sweep"],
   ];
   return rows
     .map(([name, ms, meaning]) => `${name.padEnd(19)}${formatMs(ms).padStart(10)} ms  ${meaning}`)
@@ -182,10 +168,6 @@ export function explainTiming(timing: Timing): string {
 /** The part of the usable ttl that is left after one lost renewal. */
 export function availabilitySlack(timing: Timing): number {
   return timing.ttlMs - timing.marginMs - 2 * timing.renewEveryMs - timing.roundTripMs;
-}
-
-function perMinute(timing: Timing): string {
-  return formatMs(60_000 / timing.renewEveryMs);
 }
 
 function formatMs(ms: number): string {
@@ -239,20 +221,6 @@ function findRemainingFix(proposed: TimingOptions): Partial<Timing> {
   }
 }
 
-function brokenInequality(
-  fault: { readonly rule: TimingRule; readonly shortByMs: number; readonly formula: string },
-  timing: Timing,
-  asked: TimingOptions,
-): TimingError {
-  const { rule, shortByMs, formula } = fault;
-  const fix = findSmallestFix(timing, asked);
-  return new TimingError(
-    `These numbers break the ${rule} inequality ${formula} by ${formatMs(shortByMs)} ms: ` +
-      `${describe(timing)}. The smallest change that fixes it: ${describe(fix)}.`,
-    { rule, shortByMs, fix },
-  );
-}
-
 /**
  * Raises the margin to what safety needs, then renews more often. If that is not enough, raises
  * the ttl, and if no ttl is long enough, shortens the bounds. A new ttl comes with the durations
@@ -280,18 +248,12 @@ function withLongerTtl(timing: Timing): Timing {
 
 /** Bounds that fit the longest ttl with some slack. */
 function withShorterBounds(timing: Timing): Timing {
-  const [renewEveryMs, clockErrorMs, roundTripMs] = [
-    timing.renewEveryMs,
-    timing.clockErrorMs,
-    timing.roundTripMs,
-  ].map((ms) => Math.min(ms, TTL_MAX_MS / 6)) as [number, number, number];
-  return {
-    ...timing,
-    renewEveryMs,
-    clockErrorMs,
-    roundTripMs,
-    marginMs: clockErrorMs + roundTripMs,
-  };
+  const atMost = (ms: number): number => Math.min(ms, TTL_MAX_MS / 6);
+  const clockErrorMs = atMost(timing.clockErrorMs);
+  const roundTripMs = atMost(timing.roundTripMs);
+  const marginMs = clockErrorMs + roundTripMs;
+  const renewEveryMs = atMost(timing.renewEveryMs);
+  return { ...timing, renewEveryMs, clockErrorMs, roundTripMs, marginMs };
 }
 
 function describe(numbers: Partial<Timing>): string {

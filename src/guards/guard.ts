@@ -79,7 +79,12 @@ export function resolveSource(
   bound?: string | undefined,
 ): TokenSource {
   const source = given === undefined ? (currentHeld(bound) ?? currentHeld()) : given;
-  if (source === undefined) throw noLease();
+  if (source === undefined) {
+    throw new InvalidArgumentError(
+      "A guarded write needs a lease, and there is none: call it inside lease.run() or withLease(), or pass the lease " +
+        "or { resource, token }. Nothing was written.",
+    );
+  }
   if (typeof source !== "object" || source === null) throw notASource(source);
   checkResource(source.resource);
   checkToken(source.token);
@@ -102,13 +107,6 @@ export function resolveLastingSource(
   const source = resolveSource(given, bound);
   enterLastingGuard(source);
   return source;
-}
-
-function noLease(): InvalidArgumentError {
-  return new InvalidArgumentError(
-    "A guarded write needs a lease, and there is none: call it inside lease.run() or withLease(), or pass the lease " +
-      "or { resource, token }. Nothing was written.",
-  );
 }
 
 function notASource(given: unknown): InvalidArgumentError {
@@ -166,13 +164,16 @@ export function admit(source: TokenSource, highest: bigint | undefined): bigint 
   return token;
 }
 
+export function checkWrite(write: unknown): void {
+  if (typeof write === "function") return;
+  throw new InvalidArgumentError(
+    `A guard needs a function that does the write, got ${typeof write}.`,
+  );
+}
+
 /** For guards with a synchronous atomic step: rejects an `async` function before it is called. */
 export function rejectAsync(write: unknown): void {
-  if (typeof write !== "function") {
-    throw new InvalidArgumentError(
-      `A guard needs a function that does the write, got ${typeof write}.`,
-    );
-  }
+  checkWrite(write);
   if (Object.prototype.toString.call(write) === "[object AsyncFunction]") throw notSynchronous();
 }
 

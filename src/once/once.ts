@@ -3,7 +3,6 @@
 // fencing token and prevents overlap. A marker (markers.ts) records that the occurrence has begun.
 // The marker outlives the lease, so a machine with a slow clock does not run the work again.
 
-import type { Clock } from "../async/clock.ts";
 import { badDelay, isDelay } from "../async/waits.ts";
 import { type AcquireTimeoutError, InvalidArgumentError, isTenureError } from "../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../core/options.ts";
@@ -120,26 +119,22 @@ function runOnce<T>(
   return new OnceRun({ ...parts, limitMs }, occurrence, lease).run(waitMs, work);
 }
 
+type RunParts = OnceParts & UnrenewedSessionParts;
+
 class OnceRun {
-  readonly #parts: OnceParts & UnrenewedSessionParts;
-  readonly #clock: Clock;
+  readonly #parts: RunParts;
   readonly #occurrence: Occurrence;
   readonly #options: AcquireOptions;
   #hasBegun = false;
 
-  constructor(
-    parts: OnceParts & UnrenewedSessionParts,
-    occurrence: Occurrence,
-    options: AcquireOptions,
-  ) {
+  constructor(parts: RunParts, occurrence: Occurrence, options: AcquireOptions) {
     this.#parts = parts;
-    this.#clock = parts.clock;
     this.#occurrence = occurrence;
     this.#options = options;
   }
 
   async run<T>(waitMs: number, work: OnceWork<T>): Promise<OnceResult<T>> {
-    if (isLate(this.#occurrence, this.#clock.wallNow())) return LATE;
+    if (this.#isLate()) return LATE;
     const lease = await this.#acquire(waitMs);
     if (!("token" in lease)) return lease;
     try {
@@ -189,13 +184,17 @@ class OnceRun {
     return "by" in answer ? toTakenResult(answer) : toRunningResult(answer);
   }
 
+  #isLate(): boolean {
+    return isLate(this.#occurrence, this.#parts.clock.wallNow());
+  }
+
   /** Called under the lease on the key, so no other process writes markers. */
   async #mark(): Promise<Marked | Skipped> {
     const answer = await markBegun(this.#parts, this.#occurrence);
     if (answer.kind === "taken") return toTakenResult(answer);
     // Checked again after the marker is written: this may have taken so long that the marker of
     // another machine expired before it was read.
-    if (!isLate(this.#occurrence, this.#clock.wallNow())) return answer;
+    if (!this.#isLate()) return answer;
     await answer.undo();
     return LATE;
   }

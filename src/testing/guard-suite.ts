@@ -1,7 +1,12 @@
 // The conformance suite for guards: tests of what every guard must do (S2). Their names begin with
 // the number of the invariant. It runs on any guard and with any test runner.
 
-import { GuardBench, type GuardTopic, type GuardUnderTest } from "./guard-suite/harness.ts";
+import {
+  type GuardBench,
+  type GuardTopic,
+  type GuardUnderTest,
+  RESOURCE,
+} from "./guard-suite/harness.ts";
 import { order } from "./guard-suite/order.ts";
 import { sources } from "./guard-suite/sources.ts";
 import type { Runner } from "./store-suite/harness.ts";
@@ -26,7 +31,12 @@ async function withBench(
 ): Promise<void> {
   const harness = await subject.create();
   try {
-    await body(new GuardBench(harness, subject.rollsBack));
+    await body({
+      rollsBack: subject.rollsBack,
+      restart: harness.restart,
+      open: async (options) => harness.open(options),
+      written: async (resource = RESOURCE) => harness.written(resource),
+    });
   } finally {
     await harness.close();
   }

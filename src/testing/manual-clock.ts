@@ -5,7 +5,6 @@ import type { Clock, ClockJump, HostClock, Random, Timer } from "../async/clock.
 
 interface Pending {
   readonly at: number;
-  readonly order: number;
   readonly callback: () => void;
 }
 
@@ -14,7 +13,6 @@ export class ManualClock implements Clock {
   /** A host clock that moves together with this clock, for embedded stores. */
   readonly hostClock: HostClock;
   #now = 1_000;
-  #order = 0;
   readonly #pending = new Set<Pending>();
   readonly #listeners = new Set<(jump: ClockJump) => void>();
 
@@ -35,7 +33,7 @@ export class ManualClock implements Clock {
 
   /** Calls back once `advance` has moved time by `delayMs`. */
   setTimer(callback: () => void, delayMs: number): Timer {
-    const entry = { at: this.#now + Math.max(0, delayMs), order: this.#order++, callback };
+    const entry = { at: this.#now + Math.max(0, delayMs), callback };
     this.#pending.add(entry);
     return { cancel: () => this.#pending.delete(entry) };
   }
@@ -87,18 +85,10 @@ export class ManualClock implements Clock {
     for (const listener of [...this.#listeners]) listener(jump);
   }
 
+  /** The first timer that is due. Of two that are due together, the one that was set first. */
   #next(until: number): Pending | undefined {
-    let next: Pending | undefined;
-    for (const entry of this.#pending) {
-      if (entry.at > until) continue;
-      if (
-        next === undefined ||
-        entry.at < next.at ||
-        (entry.at === next.at && entry.order < next.order)
-      )
-        next = entry;
-    }
-    return next;
+    const due = [...this.#pending].filter(({ at }) => at <= until);
+    return due.sort((one, other) => one.at - other.at)[0];
   }
 }
 

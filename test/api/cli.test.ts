@@ -10,7 +10,6 @@ import { UsageError } from "../../src/cli/errors.ts";
 import { EXIT, exitCodes } from "../../src/cli/exit-codes.ts";
 import { formatCompletionScript } from "../../src/cli/help/completion.ts";
 import { formatCommandHelp, formatOverallHelp, listExitNames } from "../../src/cli/help/help.ts";
-import { formatManualPage } from "../../src/cli/help/manual.ts";
 import { heldSince, leaseRow } from "../../src/cli/output/lease-view.ts";
 import { Output } from "../../src/cli/output/output.ts";
 import { printable } from "../../src/cli/output/text.ts";
@@ -18,6 +17,7 @@ import { findCommand, type Parsed, parseCommand } from "../../src/cli/parsing/ar
 import { formatDuration, formatElapsed, parseDuration } from "../../src/cli/parsing/duration.ts";
 import { planRunTiming, planTimingOptions } from "../../src/cli/parsing/timing-options.ts";
 import { planTiming } from "../../src/core/timing.ts";
+import { formatManualPage } from "../support/cli/manual-page.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const parse = (name: string, ...argv: string[]): Parsed => parseCommand(findCommand(name), argv);

@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { openDatabase } from "../../src/cli/backends/guarded-database.ts";
-import { toFailure } from "../../src/cli/failures.ts";
+import { toFailure } from "../../src/cli/errors.ts";
 import { Options } from "../../src/cli/parsing/arguments.ts";
 import { connect } from "../../src/connect.ts";
 import { isTenureError } from "../../src/core/errors.ts";

@@ -39,7 +39,7 @@ export const ONCE_MUTANTS: readonly Mutant[] = [
   {
     name: "once: lateness is not checked again after the marker is written",
     file: "src/once/once.ts",
-    find: "if (!isLate(this.#occurrence, this.#clock.wallNow())) return answer;",
+    find: "if (!this.#isLate()) return answer;",
     replace: "if (answer.kind) return answer;",
     test: "src/once/once.test.ts",
   },

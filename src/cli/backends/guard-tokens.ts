@@ -40,22 +40,21 @@ async function openEtcd(url: string): Promise<GuardTokens> {
   // Prints a warning about the version of etcd without a stack.
   hideExperimentalWarnings();
   const { etcdGuard, resetHighest } = await import("../../guards/etcd/index.ts");
-  const guard = etcdGuard(url);
-  return {
-    highest: (resource) => guard.highest(resource),
-    reset: (resource, highest) => resetHighest(url, resource, { highest }),
-    close: () => guard.close(),
-  };
+  return toTokens(etcdGuard(url), (resource, highest) => resetHighest(url, resource, { highest }));
 }
 
 async function openZooKeeper(url: string): Promise<GuardTokens> {
   const { resetHighest, zookeeperGuard } = await import("../../guards/zookeeper/index.ts");
-  const guard = zookeeperGuard(url);
-  return {
-    highest: (resource) => guard.highest(resource),
-    reset: (resource, highest) => resetHighest(url, resource, { highest }),
-    close: () => guard.close(),
-  };
+  return toTokens(zookeeperGuard(url), (resource, highest) =>
+    resetHighest(url, resource, { highest }),
+  );
+}
+
+function toTokens(
+  guard: Pick<GuardTokens, "highest" | "close">,
+  reset: GuardTokens["reset"],
+): GuardTokens {
+  return { highest: (resource) => guard.highest(resource), reset, close: () => guard.close() };
 }
 
 async function openFile(rest: string, ledger: string | undefined): Promise<GuardTokens> {
@@ -68,12 +67,9 @@ async function openFile(rest: string, ledger: string | undefined): Promise<Guard
   const place = ledger ?? `${checkPlace(path, { allowNetworkFileSystem: false })}.tenure`;
   // Opening a missing ledger would create it.
   if (!existsSync(place)) throw new UsageError(`The file ${JSON.stringify(place)} does not exist.`);
-  const guard = fileGuard(path, { ledger });
-  return {
-    highest: (resource) => guard.highest(resource),
-    reset: (resource, highest) => resetHighest(path, resource, { ledger, highest }),
-    close: () => guard.close(),
-  };
+  return toTokens(fileGuard(path, { ledger }), (resource, highest) =>
+    resetHighest(path, resource, { ledger, highest }),
+  );
 }
 
 /** Uses the connection layer of the Redis store, wrapped to look like a client of ioredis. */

@@ -57,7 +57,7 @@ export class GroupKiller {
   }
 }
 
-function waitForSpawn(child: ChildProcess): Promise<void> {
+export function waitForSpawn(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     child.once("spawn", resolve);
     child.once("error", reject);

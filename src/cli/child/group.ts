@@ -4,9 +4,9 @@
 // line, the shell exits and the command never runs.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import type { Writable } from "node:stream";
-import { GroupKiller } from "./group-killer.ts";
-import { hasMembers } from "./members.ts";
+import { GroupKiller, waitForSpawn } from "./group-killer.ts";
 
 // The variable name is unlikely to exist in an environment. Descriptor 3 is closed before the
 // command runs.
@@ -48,7 +48,8 @@ export class ChildGroup {
     const exited = waitForExit(child);
     const startPipe = child.stdio[3] as Writable;
     startPipe.on("error", () => undefined);
-    const id = await waitForPid(child);
+    await waitForSpawn(child);
+    const id = child.pid as number;
     const killer = new GroupKiller();
     try {
       await killer.start(id);
@@ -92,9 +93,37 @@ function waitForExit(child: ChildProcess): Promise<GroupExit> {
   });
 }
 
-function waitForPid(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    child.once("spawn", () => resolve(child.pid as number));
-    child.once("error", reject);
+/**
+ * Whether a process group still has running members. Zombies do not count: they cannot act, and in
+ * a container whose init does not reap them they stay forever.
+ */
+export function hasMembers(group: number): boolean {
+  if (!exists(group)) return false;
+  if (process.platform !== "linux") return true;
+  const states = readStates(group);
+  // The kernel reports a member that /proc hides from us: assume that it is running.
+  return states.length === 0 || states.some((state) => state !== "Z" && state !== "X");
+}
+
+function exists(group: number): boolean {
+  try {
+    process.kill(-group, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+  }
+}
+
+function readStates(group: number): string[] {
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, "latin1");
+      // "pid (name) state ppid pgrp ...", where the name may contain spaces and parentheses.
+      const [state = "", , pgrp] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      return Number(pgrp) === group ? [state] : [];
+    } catch {
+      return []; // The process has ended in the meantime.
+    }
   });
 }

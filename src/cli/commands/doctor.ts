@@ -1,18 +1,17 @@
 // `tenure doctor` measures the store and the host, and prints recommended durations and problems.
 // It exits with 1 if leases of the given ttl would be lost or held twice.
 
-import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { Guarantees } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
-import type { Command } from "../command.ts";
 import { type Advice, advise, formatMs, type Percentiles, percentiles } from "../doctor/advice.ts";
 import { computeLosses, type HostLosses, readHost } from "../doctor/host.ts";
-import { type Measured, measure } from "../doctor/measure.ts";
+import { measure } from "../doctor/measure.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
-import type { Line, Output } from "../output/output.ts";
+import type { Line } from "../output/output.ts";
 import { foldAfter, table } from "../output/text.ts";
+import type { Command } from "../parsing/arguments.ts";
 import { planTimingOptions } from "../parsing/timing-options.ts";
 import { SignalRelay } from "../signal-relay.ts";
 
@@ -42,12 +41,21 @@ export const doctorCommand: Command = async ({ options }, output) => {
     const { guarantees } = store;
     const suspendSafe = process.platform === "linux" || process.platform === "darwin";
     const advice = advise({ measured, host, guarantees, suspendSafe, ttlMs, forMs });
+    const seen = {
+      renewMs: percentiles(measured.renewMs),
+      grantAndReleaseMs: percentiles(measured.grantMs),
+      timerLateMs: percentiles(measured.lateMs),
+    };
+    const { failures } = measured;
     bar.clear();
-    report(output, { measured, host, guarantees, suspendSafe, advice });
+    output.answer(
+      () => formatReport({ host, guarantees, suspendSafe, advice }, seen, output.width),
+      () => ({ ...seen, failures, host, guarantees, suspendSafe, ...advice }),
+    );
     return advice.breaks.length === 0 ? EXIT.ok : EXIT.no;
   } catch (error) {
     if (relay.endedBy === undefined) throw error;
-    return EXIT.signal + (signalNumber(relay.endedBy) ?? 0);
+    return relay.exitCode;
   } finally {
     bar.clear();
     await tenure.close();
@@ -55,29 +63,17 @@ export const doctorCommand: Command = async ({ options }, output) => {
 };
 
 interface Findings {
-  readonly measured: Measured;
   readonly host: HostLosses;
   readonly guarantees: Guarantees;
   readonly suspendSafe: boolean;
   readonly advice: Advice;
 }
 
-function report(output: Output, findings: Findings): void {
-  const { measured, host, guarantees, suspendSafe, advice } = findings;
-  const seen = {
-    renewMs: percentiles(measured.renewMs),
-    grantAndReleaseMs: percentiles(measured.grantMs),
-    timerLateMs: percentiles(measured.lateMs),
-  };
-  output.answer(
-    () => formatReport(findings, seen, output.width),
-    () => ({ ...seen, failures: measured.failures, host, guarantees, suspendSafe, ...advice }),
-  );
-}
+type Seen = Readonly<Record<"renewMs" | "grantAndReleaseMs" | "timerLateMs", Percentiles>>;
 
 function formatReport(
   { host, guarantees, suspendSafe, advice }: Findings,
-  seen: Readonly<Record<"renewMs" | "grantAndReleaseMs" | "timerLateMs", Percentiles>>,
+  seen: Seen,
   width: number,
 ): Line[] {
   const bold = (text: string): Line => ({ style: "bold", text });
@@ -93,28 +89,21 @@ function formatReport(
     row("timers late by", seen.timerLateMs),
   ];
   const { throttledMs, stolenShare } = host;
+  const paragraph = (text: string): string[] => foldAfter("  ", text, width);
   const bullets = (lines: readonly string[]): string[] =>
     lines.flatMap((line) => foldAfter("  - ", line, width));
   return [
     bold("Measured"),
     ...table(head, rows),
-    ...foldAfter(
-      "  ",
+    ...paragraph(
       `throttled ${throttledMs === undefined ? "unknown" : formatMs(throttledMs)}, stolen ${stolenShare === undefined ? "unknown" : `${(stolenShare * 100).toFixed(1)} %`}, suspend is ${suspendSafe ? "detected" : "not detected"}`,
-      width,
     ),
     "",
     bold("The store"),
-    ...foldAfter(
-      "  ",
+    ...paragraph(
       `${guarantees.store}: ${guarantees.durable ? "grants survive a crash" : "grants may be lost in a crash"}, waiters are served ${guarantees.fifo ? "in order" : "in no particular order"}, woken by ${guarantees.wakeUp}`,
-      width,
     ),
-    ...foldAfter(
-      "  ",
-      `expiry by ${guarantees.expiryClock}; tokens from ${guarantees.tokenSource}`,
-      width,
-    ),
+    ...paragraph(`expiry by ${guarantees.expiryClock}; tokens from ${guarantees.tokenSource}`),
     "",
     bold("Recommended"),
     ...bullets(advice.reasons),

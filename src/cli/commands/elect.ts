@@ -9,15 +9,14 @@ import type { ElectionEvent } from "../../election/events.ts";
 import type { Leader } from "../../election/observe.ts";
 import { RANK_MAX } from "../../election/options.ts";
 import type { Lease } from "../../holder/lease.ts";
-import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { openSharedStore } from "../backends/open-store.ts";
 import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
-import type { Command } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
 import type { Output } from "../output/output.ts";
+import type { Command } from "../parsing/arguments.ts";
 import { planRunTiming, type RunTiming } from "../parsing/timing-options.ts";
 import { SignalRelay } from "../signal-relay.ts";
 
@@ -97,7 +96,7 @@ class Candidate {
     const { relay } = parts;
     relay.ended.addEventListener("abort", () => {
       // A running command receives the signal and decides; the candidate ends when it exits.
-      if (!relay.hasTarget) this.#finish(this.#signalCode());
+      if (!relay.hasTarget) this.#finish(relay.exitCode);
     });
   }
 
@@ -106,12 +105,12 @@ class Candidate {
     if (command.length === 0) return waitForAbort(stopping);
     const { clock } = systemParts();
     const { killAfterMs } = timing;
-    const how = { killAfterMs, relay, stopping, hidesStore };
-    const end = await supervise({ command, lease, clock, ...how });
+    const how = { command, clock, killAfterMs, relay, hidesStore };
+    const end = await supervise({ ...how, lease, stopping });
     this.stuck = end.stuck;
     if (end.stuck) return this.#finish(EXIT.lost);
     if (end.lost === undefined) return this.#finish(end.exitCode ?? EXIT.failed);
-    if (relay.endedBy !== undefined) this.#finish(this.#signalCode());
+    if (relay.endedBy !== undefined) this.#finish(relay.exitCode);
   }
 
   /**
@@ -126,12 +125,9 @@ class Candidate {
         for await (const leader of election.observe({ signal })) this.#reportLeader(leader);
       } catch (error) {
         if (signal.aborted || isTenureError(error, "CLOSED")) return;
-        const message = error instanceof Error ? error.message : String(error);
-        output.note(`cannot observe the leader, retrying: ${message}`, {
-          event: "blind",
-          name,
-          message,
-        });
+        const message = toMessage(error);
+        const facts = { event: "blind", name, message };
+        output.note(`cannot observe the leader, retrying: ${message}`, facts);
       }
       await pause(clock, FOLLOW_AGAIN_MS, signal).catch(() => undefined);
     }
@@ -141,23 +137,15 @@ class Candidate {
     const { output, name } = this.#parts;
     const facts = { event: event.type, name, ...event };
     if (event.type === "lost") output.note(`lost leadership: ${event.reason}.`, facts);
-    else if (event.type === "campaignFailed") {
-      const { error } = event;
-      const message = error instanceof Error ? error.message : String(error);
-      output.note(`cannot campaign, retrying: ${message}`, { ...facts, error: message });
-    } else if (event.type === "leadFailed") {
-      const { error } = event;
-      const message = error instanceof Error ? error.message : String(error);
-      output.note(`could not lead: ${message}`, { ...facts, error: message });
-    }
+    if (event.type !== "campaignFailed" && event.type !== "leadFailed") return;
+    const what = event.type === "leadFailed" ? "could not lead" : "cannot campaign, retrying";
+    const error = toMessage(event.error);
+    output.note(`${what}: ${error}`, { ...facts, error });
   }
 
   #reportLeader(leader: Leader | undefined): void {
     const { output, name, command } = this.#parts;
-    const fact =
-      leader === undefined
-        ? { event: "leader", name, leader: null }
-        : { event: "leader", name, leader };
+    const fact = { event: "leader", name, leader: leader ?? null };
     const sentence =
       leader === undefined
         ? `${name} has no leader`
@@ -170,10 +158,10 @@ class Candidate {
         () => fact,
       );
   }
+}
 
-  #signalCode(): number {
-    return EXIT.signal + (signalNumber(this.#parts.relay.endedBy ?? "") ?? 0);
-  }
+function toMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function formatValue(value: unknown): string {

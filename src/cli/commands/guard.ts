@@ -9,12 +9,11 @@ import {
   type GuardTokens,
   openDatabase,
 } from "../backends/guarded-database.ts";
-import type { Command } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkCanConfirm, confirm } from "../output/confirm.ts";
-import type { Output } from "../output/output.ts";
-import { table } from "../output/text.ts";
+import { boldTable, type Output } from "../output/output.ts";
+import type { Command } from "../parsing/arguments.ts";
 
 export const guardCommand: Command = async ({ positionals, options }, output) => {
   const [action = "", name] = positionals;
@@ -141,8 +140,7 @@ async function check(
         each.guard,
         each.fault === undefined ? "intact" : `BROKEN: ${each.fault}`,
       ]);
-      const [head = "", ...body] = table(["TABLE", "RESOURCE", "GUARD", "PROTECTION"], rows);
-      return [{ style: "bold", text: head }, ...body];
+      return boldTable(["TABLE", "RESOURCE", "GUARD", "PROTECTION"], rows);
     },
     () => found.map(toObject),
   );

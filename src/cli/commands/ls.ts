@@ -2,10 +2,10 @@
 
 import type { LeaseView } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
-import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { LEASE_HEAD, leaseObject, leaseRow } from "../output/lease-view.ts";
-import { table } from "../output/text.ts";
+import { boldTable } from "../output/output.ts";
+import type { Command } from "../parsing/arguments.ts";
 
 export const lsCommand: Command = async ({ positionals, options }, output) => {
   const { tenure } = await openStore(options);
@@ -15,8 +15,7 @@ export const lsCommand: Command = async ({ positionals, options }, output) => {
     output.answer(
       () => {
         if (leases.length === 0) return "No leases are held.";
-        const [head = "", ...body] = table(LEASE_HEAD, leases.map(leaseRow));
-        return [{ style: "bold", text: head }, ...body];
+        return boldTable(LEASE_HEAD, leases.map(leaseRow));
       },
       () => leases.map(leaseObject),
     );

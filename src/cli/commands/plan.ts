@@ -1,10 +1,10 @@
 // `tenure plan` prints the consequences of a choice of durations. It does not contact a store.
 
 import { availabilitySlack, type Timing } from "../../core/timing.ts";
-import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { foldAfter } from "../output/text.ts";
 import { timeline } from "../output/timeline.ts";
+import type { Command } from "../parsing/arguments.ts";
 import { formatDuration } from "../parsing/duration.ts";
 import { parseTimingOptions, planTimingOptions } from "../parsing/timing-options.ts";
 

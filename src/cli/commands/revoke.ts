@@ -2,9 +2,9 @@
 
 import type { HolderView } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
-import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkCanConfirm, confirm } from "../output/confirm.ts";
+import type { Command } from "../parsing/arguments.ts";
 
 const LIMIT_MS = 5_000;
 

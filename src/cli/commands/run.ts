@@ -5,18 +5,21 @@ import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
 import type { Lease } from "../../holder/lease.ts";
 import { markBegun } from "../../once/markers.ts";
-import type { Occurrence } from "../../once/occurrence.ts";
-import { signalNumber } from "../../runtime/process-end.ts";
+import {
+  type Occurrence,
+  toPeriodic,
+  WINDOW_MAX_MS,
+  WINDOW_MIN_MS,
+} from "../../once/occurrence.ts";
 import { systemParts } from "../../runtime/system.ts";
 import { type Opened, openSharedStore } from "../backends/open-store.ts";
 import { checkExecutable } from "../child/executable.ts";
 import { supervise } from "../child/supervise.ts";
-import type { Command } from "../command.ts";
 import { UsageError } from "../errors.ts";
 import { EXIT } from "../exit-codes.ts";
 import type { Output } from "../output/output.ts";
-import type { Parsed } from "../parsing/arguments.ts";
-import { parseWindow } from "../parsing/once-per.ts";
+import type { Command, Parsed } from "../parsing/arguments.ts";
+import { formatDuration } from "../parsing/duration.ts";
 import { planRunTiming, type RunTiming } from "../parsing/timing-options.ts";
 import { SignalRelay } from "../signal-relay.ts";
 
@@ -67,12 +70,26 @@ function parsePlan({ positionals, command, options }: Parsed): Plan {
   };
 }
 
+/** The windows and markers of --once-per are those of oncePer(). */
+function parseWindow(resource: string, windowMs: number): Occurrence {
+  if (windowMs >= WINDOW_MIN_MS && windowMs <= WINDOW_MAX_MS)
+    return toPeriodic(resource, { everyMs: windowMs });
+  throw new UsageError(
+    `--once-per must be from ${formatDuration(WINDOW_MIN_MS)} to ${formatDuration(WINDOW_MAX_MS)}, got ${formatDuration(windowMs)}.`,
+  );
+}
+
 interface Ending {
   readonly code: number;
   readonly releasable: boolean;
 }
 
 const ended = (code: number): Ending => ({ code, releasable: true });
+
+/** The facts of a message about an end that the command itself did not cause. */
+function endedBecause(reason: string, exitCode: number, detail?: string): Record<string, unknown> {
+  return { event: "ended", by: "tenure", reason, detail, exitCode };
+}
 
 class Run {
   readonly #plan: Plan;
@@ -88,10 +105,9 @@ class Run {
   }
 
   async run(): Promise<Ending> {
-    for (;;) {
-      const ending = await this.#once();
-      if (ending !== undefined) return ending;
-    }
+    let ending: Ending | undefined;
+    while (ending === undefined) ending = await this.#once();
+    return ending;
   }
 
   /** Acquires once and runs the command once. Resolves with undefined if another round is due. */
@@ -100,26 +116,19 @@ class Run {
     const lease = await this.#acquire();
     if (typeof lease === "number") return ended(lease);
     if (!(await this.#takeWindow(lease))) return ended(this.#reportTaken());
-    this.#output.noteIfWatched(`acquired "${resource}" with token ${lease.token}.`, {
-      event: "held",
-      resource,
-      token: lease.token,
-    });
+    const { token } = lease;
+    const facts = { event: "held", resource, token };
+    this.#output.noteIfWatched(`acquired "${resource}" with token ${token}.`, facts);
     const { clock } = systemParts();
     const relay = this.#relay;
     const end = await supervise({ command, lease, clock, killAfterMs, relay, hidesStore });
     if (end.stuck) return this.#reportStuck();
     await this.#release(lease);
     if (end.lost === undefined) {
-      const code = end.exitCode ?? EXIT.failed;
+      const exitCode = end.exitCode ?? EXIT.failed;
       if (this.#output.json)
-        this.#output.note("", {
-          event: "ended",
-          by: "command",
-          exitCode: code,
-          token: lease.token,
-        });
-      return ended(code);
+        this.#output.note("", { event: "ended", by: "command", exitCode, token });
+      return ended(exitCode);
     }
     this.#reportLoss(lease, end.lost, end.exitCode !== undefined);
     return restart && relay.endedBy === undefined ? undefined : ended(EXIT.lost);
@@ -137,8 +146,7 @@ class Run {
         signal: this.#relay.ended,
       });
     } catch (error) {
-      if (this.#relay.endedBy !== undefined)
-        return EXIT.signal + (signalNumber(this.#relay.endedBy) ?? 0);
+      if (this.#relay.endedBy !== undefined) return this.#relay.exitCode;
       if (!isTenureError(error, "ACQUIRE_TIMEOUT")) throw error;
       return this.#plan.window === undefined ? await this.#reportBusy() : this.#reportTaken();
     } finally {
@@ -152,22 +160,16 @@ class Run {
     const who = heldBy ?? "another process";
     const how = waitMs === 0 ? "" : ", and the time to wait has passed";
     this.#output.note(`busy: "${resource}" is held by ${who}${how}.`, {
-      event: "ended",
-      by: "tenure",
-      reason: "busy",
-      exitCode: EXIT.busy,
+      ...endedBecause("busy", EXIT.busy),
       heldBy,
     });
     return EXIT.busy;
   }
 
   #reportTaken(): number {
-    this.#output.noteIfWatched(`"${this.#plan.resource}" has already run in this window.`, {
-      event: "ended",
-      by: "tenure",
-      reason: "taken",
-      exitCode: EXIT.ok,
-    });
+    const { resource } = this.#plan;
+    const facts = endedBecause("taken", EXIT.ok);
+    this.#output.noteIfWatched(`"${resource}" has already run in this window.`, facts);
     return EXIT.ok;
   }
 
@@ -201,11 +203,7 @@ class Run {
       ? "The whole process group of the command was ended."
       : "The command was not started.";
     this.#output.note(`lost: ${reason} ${what}`, {
-      event: "ended",
-      by: "tenure",
-      reason: "lost",
-      detail: reason,
-      exitCode: EXIT.lost,
+      ...endedBecause("lost", EXIT.lost, reason),
       token: lease.token,
     });
   }
@@ -213,12 +211,7 @@ class Run {
   #reportStuck(): Ending {
     this.#output.note(
       "the command did not die after SIGKILL; the lease is not released and expires after its ttl.",
-      {
-        event: "ended",
-        by: "tenure",
-        reason: "stuck",
-        exitCode: EXIT.lost,
-      },
+      endedBecause("stuck", EXIT.lost),
     );
     return { code: EXIT.lost, releasable: false };
   }
@@ -226,21 +219,13 @@ class Run {
   async #reportWaiting(): Promise<void> {
     const { resource } = this.#plan;
     const heldBy = await this.#findHolder();
-    this.#output.noteIfWatched(
-      `waiting for "${resource}", held by ${heldBy ?? "an unknown holder"}.`,
-      {
-        event: "waiting",
-        resource,
-        heldBy,
-      },
-    );
+    const sentence = `waiting for "${resource}", held by ${heldBy ?? "an unknown holder"}.`;
+    this.#output.noteIfWatched(sentence, { event: "waiting", resource, heldBy });
   }
 
   async #findHolder(): Promise<string | undefined> {
-    const read = this.#opened.tenure.read(this.#plan.resource);
-    return read.then(
-      ({ holder }) => holder?.holderId,
-      () => undefined,
-    );
+    const { tenure } = this.#opened;
+    const answer = await tenure.read(this.#plan.resource).catch(() => undefined);
+    return answer?.holder?.holderId;
   }
 }

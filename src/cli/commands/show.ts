@@ -2,9 +2,9 @@
 
 import { systemParts } from "../../runtime/system.ts";
 import { openStore } from "../backends/open-store.ts";
-import type { Command } from "../command.ts";
 import { EXIT } from "../exit-codes.ts";
 import { heldSince, leaseObject, secondsLeft } from "../output/lease-view.ts";
+import type { Command } from "../parsing/arguments.ts";
 
 export const showCommand: Command = async ({ positionals, options }, output) => {
   const { tenure } = await openStore(options);

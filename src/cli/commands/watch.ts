@@ -1,15 +1,13 @@
 // `tenure watch` redraws a table on a terminal, and prints lines of JSON otherwise.
 
 import type { Clock } from "../../async/clock.ts";
-import { signalNumber } from "../../runtime/process-end.ts";
 import { systemParts } from "../../runtime/system.ts";
 import type { LeaseView } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-codes.ts";
 import { heldFor, LEASE_HEAD, leaseObject, leaseRow } from "../output/lease-view.ts";
 import type { Output } from "../output/output.ts";
 import { table } from "../output/text.ts";
+import type { Command } from "../parsing/arguments.ts";
 import { SignalRelay } from "../signal-relay.ts";
 
 const REDRAW_MS = 500;
@@ -31,7 +29,7 @@ export const watchCommand: Command = async ({ positionals, options }, output) =>
     screen?.close();
     await tenure.close();
   }
-  return EXIT.signal + (signalNumber(relay.endedBy ?? "") ?? 0);
+  return relay.exitCode;
 };
 
 /** Draws the table over the whole screen of the terminal. */

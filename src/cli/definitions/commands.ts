@@ -1,7 +1,12 @@
 // Every command of `tenure`, as data, in the order in which help lists them.
 
 import type { CommandDefinition, OptionDefinition } from "./definition.ts";
-import { GUARD } from "./guard.ts";
+
+const time = (name: string, summary: string): OptionDefinition => ({
+  name,
+  value: "TIME",
+  summary,
+});
 
 const STORE: OptionDefinition = {
   name: "store",
@@ -11,47 +16,80 @@ const STORE: OptionDefinition = {
 };
 
 const TIMING: readonly OptionDefinition[] = [
-  {
-    name: "ttl",
-    value: "TIME",
-    summary: "How long a grant lasts without renewal. Default: 10s.",
-  },
-  {
-    name: "renew-every",
-    value: "TIME",
-    summary: "How often the lease is renewed. Default: a third of the ttl or less.",
-  },
-  {
-    name: "clock-error",
-    value: "TIME",
-    summary:
-      "How far the clocks of this machine and the store may drift apart during one ttl. Default: 1 % of the ttl.",
-  },
-  {
-    name: "round-trip",
-    value: "TIME",
-    summary:
-      "The slowest healthy round trip to the store. Default: a tenth of the ttl, at most 1s.",
-  },
-  {
-    name: "margin",
-    value: "TIME",
-    summary:
-      "How long before the lease expires in the store the holder stops. Default: clock error plus round trip.",
-  },
+  time("ttl", "How long a grant lasts without renewal. Default: 10s."),
+  time("renew-every", "How often the lease is renewed. Default: a third of the ttl or less."),
+  time(
+    "clock-error",
+    "How far the clocks of this machine and the store may drift apart during one ttl. Default: 1 % of the ttl.",
+  ),
+  time(
+    "round-trip",
+    "The slowest healthy round trip to the store. Default: a tenth of the ttl, at most 1s.",
+  ),
+  time(
+    "margin",
+    "How long before the lease expires in the store the holder stops. Default: clock error plus round trip.",
+  ),
 ];
 
-const KILL_AFTER: OptionDefinition = {
-  name: "kill-after",
-  value: "TIME",
-  summary:
-    "The time between SIGTERM and SIGKILL. Without a renewal, the command receives SIGTERM this long before its deadline. Default: a fifth of the ttl, at most 10s.",
-};
+const KILL_AFTER = time(
+  "kill-after",
+  "The time between SIGTERM and SIGKILL. Without a renewal, the command receives SIGTERM this long before its deadline. Default: a fifth of the ttl, at most 10s.",
+);
 
 const HIDE_STORE: OptionDefinition = {
   name: "hide-store",
   summary:
     "Remove the value of TENURE_STORE, which may contain a password, from the command's environment. A tenure started by the command then needs --store. Default: the command inherits TENURE_STORE.",
+};
+
+const GUARD: CommandDefinition = {
+  name: "guard",
+  summary: "Protect tables, so that every write needs a current token; reset guards.",
+  about: [
+    "install adds a trigger to TABLE (in PostgreSQL also to its partitions). The trigger rejects every write whose transaction was not admitted with a current token of --resource, including writes from psql, an ORM or a forgotten code path. remove drops the trigger. check lists the protected tables with their resources and checks that the protection is intact: every trigger is enabled and unchanged, every partition has one, and no admission was left open.",
+    "reset makes the guard forget the highest token of RESOURCE. You need it once, when you move leases to etcd or ZooKeeper, whose tokens are lower than those of the other stores. After a reset the guard admits every token, including a late write of a former holder. Stop all holders of the old store first, wait for one ttl, reset, then start on the new store. reset works on every guard that keeps its tokens in a database, a server or a file.",
+    "The exit code is 1 if the table is not protected, if check found a broken protection or no protected table, or if reset found no token or a newer one than it had shown. It is 2 if the table does not exist or is already protected.",
+  ],
+  arguments: [
+    { name: "ACTION", required: true, oneOf: ["install", "remove", "check", "reset"] },
+    { name: "TABLE|RESOURCE", required: false },
+  ],
+  options: [
+    {
+      name: "database",
+      value: "URL",
+      summary:
+        "The database of the table or the guard: postgres://user@host/app or sqlite:./app.db. For reset also redis://..., etcd://..., zookeeper://... or file:./guarded.json. Default: TENURE_DATABASE. Use the variable for a URL with a password.",
+    },
+    {
+      name: "resource",
+      value: "RESOURCE",
+      summary: "For install: the resource whose holder may write to the table.",
+    },
+    {
+      name: "guard",
+      value: "NAME",
+      summary:
+        "The schema (PostgreSQL), table (SQLite), prefix (Redis) or ledger (file) that keeps the highest tokens, as configured in your program. Default: the default of the guard, such as tenure_guard.",
+    },
+    { name: "yes", short: "y", summary: "For remove and reset: do not ask for confirmation." },
+  ],
+  examples: [
+    {
+      line: "tenure guard install public.payment --resource payments --database postgres://db/app",
+      does: "rejects every write without a current token",
+    },
+    {
+      line: "tenure guard check --database sqlite:./app.db",
+      does: "lists the protected tables and checks their triggers",
+    },
+    {
+      line: "tenure guard reset payments --database postgres://db/app",
+      does: "after a move to etcd: lets the guard admit its lower tokens",
+    },
+  ],
+  exits: ["no", "unavailable"],
 };
 
 export const COMMANDS: readonly CommandDefinition[] = [
@@ -66,11 +104,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
     runs: "must",
     options: [
       STORE,
-      {
-        name: "wait",
-        value: "TIME",
-        summary: "Give up after this time. Default: wait indefinitely.",
-      },
+      time("wait", "Give up after this time. Default: wait indefinitely."),
       { name: "no-wait", summary: "Give up immediately if the lease is held." },
       ...TIMING,
       KILL_AFTER,
@@ -79,12 +113,10 @@ export const COMMANDS: readonly CommandDefinition[] = [
         name: "restart",
         summary: "After losing the lease, acquire it again and run the command again.",
       },
-      {
-        name: "once-per",
-        value: "TIME",
-        summary:
-          "For schedulers on several machines: run the command at most once per window of this length, at most 24h. Does not wait. The exit code is 0 if the command has already run in this window. A window lasts nine tenths of TIME, so that it has expired when the next scheduled run is due.",
-      },
+      time(
+        "once-per",
+        "For schedulers on several machines: run the command at most once per window of this length, at most 24h. Does not wait. The exit code is 0 if the command has already run in this window. A window lasts nine tenths of TIME, so that it has expired when the next scheduled run is due.",
+      ),
     ],
     examples: [
       {
@@ -144,7 +176,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
     summary: "List held leases.",
     about: ["Lists every held lease whose resource begins with PREFIX, ordered by resource."],
     arguments: [{ name: "PREFIX", required: false }],
-    runs: "no",
     options: [STORE],
     examples: [
       {
@@ -159,7 +190,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
     summary: "Show the holder of a resource.",
     about: ["Reads the resource once, linearizably. The exit code is 1 if the resource is free."],
     arguments: [{ name: "RESOURCE", required: true }],
-    runs: "no",
     options: [STORE],
     examples: [
       { line: "tenure show backup", does: "prints holder, token, value, time held and time left" },
@@ -173,7 +203,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
       "On a terminal, shows a table that is redrawn on every change. In a pipe, or with --json, prints one line of JSON for each held lease and then one for every change. Runs until it is stopped.",
     ],
     arguments: [{ name: "PREFIX", required: false }],
-    runs: "no",
     options: [STORE],
     examples: [
       {
@@ -190,7 +219,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
       "The resource is free immediately. The former holder learns of the revocation at its next renewal; until then only a guard at the resource prevents it from acting. Only the grant that was shown is revoked, never a newer one. The exit code is 1 if the resource was free.",
     ],
     arguments: [{ name: "RESOURCE", required: true }],
-    runs: "no",
     options: [STORE, { name: "yes", short: "y", summary: "Do not ask for confirmation." }],
     examples: [
       {
@@ -208,7 +236,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
       "Prints the five durations of a lease, both inequalities, the longest gap after a crash and after a planned handover, and the load on the store. If the durations are impossible, it names the inequality that they violate and the nearest valid durations.",
     ],
     arguments: [],
-    runs: "no",
     options: [
       ...TIMING,
       { name: "leases", value: "COUNT", summary: "Leases per process. Default: 1." },
@@ -233,11 +260,10 @@ export const COMMANDS: readonly CommandDefinition[] = [
       "Measures round trips to the store, pauses of this process, CPU throttling and steal, and checks the clocks and the guarantees of the store. The exit code is 1 if it found a problem that would cause leases to be lost or held twice.",
     ],
     arguments: [],
-    runs: "no",
     options: [
       STORE,
-      { name: "for", value: "TIME", summary: "How long to measure, at most 10m. Default: 5s." },
-      { name: "ttl", value: "TIME", summary: "The ttl to check. Default: 10s." },
+      time("for", "How long to measure, at most 10m. Default: 5s."),
+      time("ttl", "The ttl to check. Default: 10s."),
     ],
     examples: [
       {
@@ -252,7 +278,6 @@ export const COMMANDS: readonly CommandDefinition[] = [
     summary: "Print a completion script for a shell.",
     about: ["Load the script from the shell's start-up file."],
     arguments: [{ name: "SHELL", required: true, oneOf: ["bash", "zsh", "fish"] }],
-    runs: "no",
     options: [],
     examples: [
       { line: "source <(tenure completion bash)", does: "in ~/.bashrc, for bash" },

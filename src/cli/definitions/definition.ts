@@ -26,8 +26,8 @@ export interface CommandDefinition {
   /** Paragraphs for --help and the manual page. */
   readonly about: readonly string[];
   readonly arguments: readonly ArgumentDefinition[];
-  /** Whether `-- command arguments` may follow, or must. */
-  readonly runs: "no" | "may" | "must";
+  /** Whether `-- command arguments` may follow, or must. Absent if they must not. */
+  readonly runs?: "may" | "must";
   readonly options: readonly OptionDefinition[];
   readonly examples: readonly { readonly line: string; readonly does: string }[];
   /** Exit codes besides `ok`, `usage` and `failed`, which every command can end with. */
@@ -43,3 +43,8 @@ export const GLOBAL_OPTIONS: readonly OptionDefinition[] = [
   { name: "json", summary: "Print JSON, for programs." },
   { name: "help", short: "h", summary: "Show this help." },
 ];
+
+/** All options of a command, in the order of its help. */
+export function listOptions({ options }: CommandDefinition): readonly OptionDefinition[] {
+  return [...options, ...GLOBAL_OPTIONS];
+}

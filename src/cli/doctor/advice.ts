@@ -26,14 +26,9 @@ export interface Advice {
   readonly warnings: readonly string[];
 }
 
-export interface Percentiles {
-  readonly count: number;
-  readonly p50: number;
-  readonly p90: number;
-  readonly p99: number;
-  readonly p999: number;
-  readonly max: number;
-}
+export type Percentiles = Readonly<
+  Record<"count" | "p50" | "p90" | "p99" | "p999" | "max", number>
+>;
 
 /** A measurement of a few seconds misses the slowest round trips of a month. */
 const ROUND_TRIP_FACTOR = 3;
@@ -44,16 +39,10 @@ const TTL_ROUND_TRIPS = 8;
 
 export function percentiles(values: readonly number[]): Percentiles {
   const sorted = [...values].sort((a, b) => a - b);
+  const count = sorted.length;
   const at = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? 0;
-  return {
-    count: sorted.length,
-    p50: at(0.5),
-    p90: at(0.9),
-    p99: at(0.99),
-    p999: at(0.999),
-    max: at(1),
-  };
+    sorted[Math.min(count - 1, Math.ceil(count * share) - 1)] ?? 0;
+  return { count, p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: at(1) };
 }
 
 export function advise(facts: Facts): Advice {

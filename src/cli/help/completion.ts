@@ -3,7 +3,19 @@
 // pressing Tab must not wait for a store.
 
 import { COMMANDS } from "../definitions/commands.ts";
-import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
+import { type CommandDefinition, listOptions } from "../definitions/definition.ts";
+import { EXIT } from "../exit-codes.ts";
+import type { Command } from "../parsing/arguments.ts";
+
+export const completionCommand: Command = async ({ positionals }, output) => {
+  const shell = positionals[0] ?? "";
+  const script = formatCompletionScript(shell);
+  output.answer(
+    () => script.trimEnd().split("\n"),
+    () => ({ shell, script }),
+  );
+  return EXIT.ok;
+};
 
 export function formatCompletionScript(shell: string): string {
   if (shell === "bash") return formatBash();
@@ -11,13 +23,11 @@ export function formatCompletionScript(shell: string): string {
   return formatFish();
 }
 
-const listOptions = (command: CommandDefinition): CommandDefinition["options"] => [
-  ...command.options,
-  ...GLOBAL_OPTIONS,
-];
+const listArguments = (command: CommandDefinition): string[] =>
+  command.arguments.flatMap(({ oneOf }) => oneOf ?? []);
 
 const listWords = (command: CommandDefinition): string[] => [
-  ...command.arguments.flatMap(({ oneOf }) => oneOf ?? []),
+  ...listArguments(command),
   ...listOptions(command).map(({ name }) => `--${name}`),
 ];
 
@@ -55,7 +65,7 @@ function formatZsh(): string {
       ({ name, value, summary }) =>
         `        '--${name}[${escapeBrackets(summary)}]${value === undefined ? "" : `:${value}:_files`}'`,
     );
-    const oneOf = command.arguments.flatMap((argument) => argument.oneOf ?? []);
+    const oneOf = listArguments(command);
     const words = oneOf.length === 0 ? [] : [`        '1:word:(${oneOf.join(" ")})'`];
     return `    ${command.name})\n      _arguments \\\n${[...options, ...words].join(" \\\n")}\n      ;;`;
   });
@@ -92,7 +102,7 @@ function formatFish(): string {
   const lines = COMMANDS.flatMap((command) => {
     const { name, summary } = command;
     const condition = `-n '__fish_seen_subcommand_from ${name}'`;
-    const oneOf = command.arguments.flatMap((argument) => argument.oneOf ?? []);
+    const oneOf = listArguments(command);
     return [
       `complete -c tenure -f -n __fish_use_subcommand -a ${name} -d '${escapeQuotes(summary)}'`,
       ...listOptions(command).map(

@@ -4,7 +4,7 @@ import { COMMANDS } from "../definitions/commands.ts";
 import {
   type CommandDefinition,
   formatInvocation,
-  GLOBAL_OPTIONS,
+  listOptions,
 } from "../definitions/definition.ts";
 import { EXIT, type ExitName, exitCodes, MEANINGS } from "../exit-codes.ts";
 import { fold } from "../output/text.ts";
@@ -20,7 +20,7 @@ export function formatUsage(definition: CommandDefinition): string {
 }
 
 export function formatCommandHelp(definition: CommandDefinition): string {
-  const options = [...definition.options, ...GLOBAL_OPTIONS].map(
+  const options = listOptions(definition).map(
     ({ name, short, value, summary }): [string, string] => [
       `${short === undefined ? "    " : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`,
       summary,

@@ -5,11 +5,26 @@
 // them in every line, so that commands need not. Styles are therefore passed beside a line, not
 // inside it.
 
-import { type Paint, paintFor, type Style } from "./paint.ts";
-import { printable } from "./text.ts";
+import { printable, table } from "./text.ts";
+
+const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, magenta: 35, cyan: 36 } as const;
+export type Style = keyof typeof STYLES;
+export type Paint = (style: Style, text: string) => string;
+
+/** Colours text on a terminal. hasColors() respects NO_COLOR, FORCE_COLOR and TERM. */
+export function paintFor(stream: { readonly hasColors?: () => boolean }): Paint {
+  const colours = stream.hasColors?.() ?? false;
+  return (style, text) => (colours ? `\u001B[${STYLES[style]}m${text}\u001B[0m` : text);
+}
 
 /** One line of a result, optionally in a style. */
 export type Line = string | { readonly style: Style; readonly text: string };
+
+/** A table with its head in bold. */
+export function boldTable(head: readonly string[], body: readonly (readonly string[])[]): Line[] {
+  const [first = "", ...rest] = table(head, body);
+  return [{ style: "bold", text: first }, ...rest];
+}
 
 const WIDTH_MAX = 100;
 

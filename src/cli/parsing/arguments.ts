@@ -8,10 +8,11 @@ import { COMMANDS } from "../definitions/commands.ts";
 import {
   type CommandDefinition,
   formatInvocation,
-  GLOBAL_OPTIONS,
+  listOptions,
   type OptionDefinition,
 } from "../definitions/definition.ts";
 import { UsageError } from "../errors.ts";
+import type { Output } from "../output/output.ts";
 import { parseDuration } from "./duration.ts";
 
 export interface Parsed {
@@ -21,6 +22,9 @@ export interface Parsed {
   readonly command: readonly string[];
   readonly options: Options;
 }
+
+/** Runs the parsed command line and resolves with the exit code. */
+export type Command = (parsed: Parsed, output: Output) => Promise<number>;
 
 export class Options {
   readonly #values: ReadonlyMap<string, string | true>;
@@ -71,10 +75,15 @@ export function parseCommand(definition: CommandDefinition, argv: readonly strin
   const end = argv.indexOf("--");
   const own = end === -1 ? argv : argv.slice(0, end);
   const command = end === -1 ? [] : argv.slice(end + 1);
-  const known = [...definition.options, ...GLOBAL_OPTIONS];
+  const known = listOptions(definition);
   const { tokens, positionals } = parseArgs({
     args: [...own],
-    options: Object.fromEntries(known.map((option) => [option.name, toParseArgsOption(option)])),
+    options: Object.fromEntries(
+      known.map(({ name, value, short }) => [
+        name,
+        { type: value === undefined ? "boolean" : "string", ...(short && { short }) } as const,
+      ]),
+    ),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -87,16 +96,9 @@ export function parseCommand(definition: CommandDefinition, argv: readonly strin
     values.set(option.name, checkValue(option, token.value));
   }
   const options = new Options(values);
-  if (!options.has("help")) checkShape(definition, { positionals, command, separated: end !== -1 });
-  return { definition, positionals, command, options };
-}
-
-function toParseArgsOption(option: OptionDefinition): {
-  type: "string" | "boolean";
-  short?: string;
-} {
-  const type = option.value === undefined ? "boolean" : "string";
-  return option.short === undefined ? { type } : { type, short: option.short };
+  const parsed = { definition, positionals, command, options };
+  if (!options.has("help")) checkShape(parsed, end !== -1);
+  return parsed;
 }
 
 function checkValue(option: OptionDefinition, value: string | undefined): string | true {
@@ -112,42 +114,36 @@ function checkValue(option: OptionDefinition, value: string | undefined): string
 }
 
 function toUnknownOptionError(definition: CommandDefinition, given: string): UsageError {
-  const names = [...definition.options, ...GLOBAL_OPTIONS].map(({ name }) => `--${name}`);
+  const names = listOptions(definition).map(({ name }) => `--${name}`);
   return new UsageError(
     `\`${formatInvocation(definition)}\` has no option ${given}.${didYouMean(given, names)} Options: ${names.join(", ")}.`,
   );
 }
 
-interface Shape {
-  readonly positionals: readonly string[];
-  readonly command: readonly string[];
-  readonly separated: boolean;
-}
-
-function checkShape(definition: CommandDefinition, shape: Shape): void {
+function checkShape({ definition, positionals, command }: Parsed, separated: boolean): void {
   const { arguments: wanted, runs } = definition;
   const called = formatInvocation(definition);
   const required = wanted.filter((argument) => argument.required).length;
-  const missing = wanted[shape.positionals.length];
-  if (shape.positionals.length < required) {
+  const missing = wanted[positionals.length];
+  if (positionals.length < required) {
     throw new UsageError(`\`${called}\` needs ${missing?.name}. See ${called} --help.`);
   }
-  const extra = shape.positionals[wanted.length];
+  const extra = positionals[wanted.length];
   if (extra !== undefined) {
-    const advice = runs === "no" ? "" : " The command to run comes after --.";
+    const advice = runs === undefined ? "" : " The command to run comes after --.";
     throw new UsageError(
       `\`${called}\` does not accept the argument ${quoteForMessage(extra)}.${advice} See ${called} --help.`,
     );
   }
   for (const [index, { name: what, oneOf }] of wanted.entries()) {
-    const given = shape.positionals[index];
+    const given = positionals[index];
     if (given === undefined || oneOf === undefined || oneOf.includes(given)) continue;
     throw new UsageError(`${what} is one of ${oneOf.join(", ")}, got ${quoteForMessage(given)}.`);
   }
-  if (runs === "no" && shape.separated) {
+  if (runs === undefined && separated) {
     throw new UsageError(`\`${called}\` runs no command: leave out what follows --.`);
   }
-  if (shape.command.length === 0 && (runs === "must" || shape.separated)) {
+  if (command.length === 0 && (runs === "must" || separated)) {
     throw new UsageError(
       `\`${called}\` needs the command to run after --, e.g. ${called} ${wanted[0]?.name} -- ./job.`,
     );

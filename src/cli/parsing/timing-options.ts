@@ -63,12 +63,10 @@ export function planRunTiming(options: Options): RunTiming {
 }
 
 function toKillAfterError(
-  timing: Timing,
+  { ttlMs, marginMs, roundTripMs }: Timing,
   killAfterMs: number,
-  renewEveryMs: number | undefined,
+  interval = RENEW_EVERY_MIN_MS,
 ): CommandError {
-  const { ttlMs, marginMs, roundTripMs } = timing;
-  const interval = renewEveryMs ?? RENEW_EVERY_MIN_MS;
   const neededMs = Math.ceil(2 * interval + roundTripMs + killAfterMs + marginMs);
   const spareMs = Math.floor(ttlMs - marginMs - roundTripMs - 2 * interval);
   const shorter = spareMs > 0 ? `--kill-after ${formatDuration(spareMs)} or ` : "";

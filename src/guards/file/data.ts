@@ -23,14 +23,11 @@ export function replaceWhole(file: string, data: Uint8Array, lastCheck: () => vo
   rmSync(temporary, { force: true });
   try {
     const old = statSync(file, { throwIfNoEntry: false });
-    const descriptor = openSync(temporary, "wx", 0o666);
-    try {
+    withFile(temporary, "wx", (descriptor) => {
       if (old !== undefined) keepRights(descriptor, old);
       writeAll(descriptor, data);
       fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
+    });
     // Writing may have taken long, and the file must not be replaced after the lease has ended.
     lastCheck();
     renameSync(temporary, file);
@@ -66,17 +63,17 @@ function tryOwner(descriptor: number, uid: number, gid: number): boolean {
 
 export function appendWhole(file: string, data: Uint8Array, offset: number): void {
   const isNew = statSync(file, { throwIfNoEntry: false }) === undefined;
-  const descriptor = openSync(file, "a", 0o666);
-  try {
-    writeAll(descriptor, data);
-    fsyncSync(descriptor);
-  } catch (error) {
-    // For example, the disk is full. All bytes after the offset are ours, because we hold the lock.
-    ftruncateSync(descriptor, offset);
-    throw error;
-  } finally {
-    closeSync(descriptor);
-  }
+  withFile(file, "a", (descriptor) => {
+    try {
+      writeAll(descriptor, data);
+      fsyncSync(descriptor);
+    } catch (error) {
+      // For example, the disk is full. All bytes after the offset are ours, because we hold the
+      // lock.
+      ftruncateSync(descriptor, offset);
+      throw error;
+    }
+  });
   if (isNew) syncFolder(file);
 }
 
@@ -89,13 +86,10 @@ export function repairAppend(file: string, begun: Append | undefined): void {
   if (begun === undefined) return;
   const size = fileSize(file);
   if (size <= begun.offset || size >= begun.offset + begun.length) return;
-  const descriptor = openSync(file, "r+");
-  try {
+  withFile(file, "r+", (descriptor) => {
     ftruncateSync(descriptor, begun.offset);
     fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
+  });
 }
 
 function writeAll(descriptor: number, data: Uint8Array): void {
@@ -108,9 +102,14 @@ function temporaryName(file: string): string {
 }
 
 function syncFolder(file: string): void {
-  const descriptor = openSync(dirname(file), "r");
+  withFile(dirname(file), "r", fsyncSync);
+}
+
+/** Opens the file, runs the work and closes the file. */
+function withFile(path: string, flags: string, work: (descriptor: number) => void): void {
+  const descriptor = openSync(path, flags, 0o666);
   try {
-    fsyncSync(descriptor);
+    work(descriptor);
   } finally {
     closeSync(descriptor);
   }

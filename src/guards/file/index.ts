@@ -161,7 +161,7 @@ class GuardOnFile implements FileGuard {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
     const source = resolveLastingSource(given, this.#bound);
-    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    await this.#repeat(source, async () => {
       const done = await this.#locked(source, (locked) => {
         // A recorded append must be cleared first. Otherwise a later repair could truncate the new
         // data.
@@ -169,21 +169,21 @@ class GuardOnFile implements FileGuard {
         replaceWhole(this.#file, bytes, () => admit(source, undefined));
         return true;
       });
-      if (done) return;
+      if (done) return true;
       await this.#locked(source, (locked) => {
         advanceTo(locked, source);
         repairAppend(this.#file, locked.append());
         locked.endAppend();
       });
-    }
-    throw this.#contended(source);
+      return false;
+    });
   }
 
   async append(...args: [TokenSource, Data] | [Data]): Promise<void> {
     const [given, data] = splitArguments(args);
     const bytes = toBytes(data);
     const source = resolveLastingSource(given, this.#bound);
-    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    await this.#repeat(source, async () => {
       // First record the append on the disk, so that an incomplete one can be recognised and
       // removed.
       const begun = await this.#locked(source, (locked) => {
@@ -193,7 +193,7 @@ class GuardOnFile implements FileGuard {
         locked.beginAppend(append);
         return append;
       });
-      const done = await this.#locked(source, (locked) => {
+      return this.#locked(source, (locked) => {
         if (!isAdvanced(locked, source)) return false;
         // Another writer came between the two steps.
         const latest = locked.append();
@@ -202,9 +202,7 @@ class GuardOnFile implements FileGuard {
         appendWhole(this.#file, bytes, begun.offset);
         return true;
       });
-      if (done) return;
-    }
-    throw this.#contended(source);
+    });
   }
 
   async advance(given?: TokenSource): Promise<void> {
@@ -242,9 +240,11 @@ class GuardOnFile implements FileGuard {
     }
   }
 
-  #contended({ resource }: TokenSource): GuardUnavailableError {
+  /** Repeats the two steps of a write until they are done. */
+  async #repeat({ resource }: TokenSource, write: () => Promise<boolean>): Promise<void> {
+    for (let round = 0; round < ROUNDS_MAX; round += 1) if (await write()) return;
     const detail = `other writers changed ${this.#file} between the two steps of this write, ${ROUNDS_MAX} times in a row. Nothing was written`;
-    return GuardUnavailableError.from({ resource, detail, applied: "no" });
+    throw GuardUnavailableError.from({ resource, detail, applied: "no" });
   }
 
   [Symbol.asyncDispose](): Promise<void> {

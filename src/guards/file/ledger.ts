@@ -7,8 +7,9 @@
 import type { Clock } from "../../async/clock.ts";
 import { type Connection, loadDriver, SQLITE, sqliteCode } from "../../clients/sqlite/driver.ts";
 import { ensureFile, identityOf, type PlaceOptions } from "../../clients/sqlite/file-identity.ts";
-import { ClosedError, StoreUnusableError } from "../../core/errors.ts";
+import { StoreUnusableError } from "../../core/errors.ts";
 import { padToken } from "../../core/token.ts";
+import { LazyConnection } from "../shared/connection.ts";
 import { paddedToken } from "../shared/stored.ts";
 
 /** The lock was not released in time. The guard adds the resource and rethrows. */
@@ -59,13 +60,19 @@ interface Opened {
 
 export class Ledger {
   readonly #options: LedgerOptions;
-  #opening: Promise<Opened> | undefined;
+  readonly #opened: LazyConnection<Opened>;
   #realFile = "";
   #identity = "";
-  #isClosed = false;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
+    const open = (): Promise<Opened> =>
+      this.#openFile().catch((error: unknown) => {
+        throw this.#explain(error);
+      });
+    this.#opened = new LazyConnection("The file guard", open, ({ connection }) =>
+      connection.close(),
+    );
   }
 
   /**
@@ -74,24 +81,23 @@ export class Ledger {
    * the error is rethrown.
    */
   async locked<T>(work: (locked: Locked) => T): Promise<T> {
-    const { connection, notes } = await this.#open();
+    const { connection, notes } = await this.#opened.get();
     // All that follows is synchronous, and a writer in a loop must not starve timers and I/O, such
     // as renewals.
     await new Promise<void>((go) => this.#options.clock.soon(go));
     await this.#retryWhileBusy(() => connection.exec("BEGIN IMMEDIATE"));
     try {
-      this.#rejectReplaced();
-      const result = work(notes);
-      connection.exec("COMMIT");
-      return result;
+      return commit(connection, () => {
+        this.#rejectReplaced();
+        return work(notes);
+      });
     } catch (error) {
-      rollBack(connection);
       throw this.#explain(error);
     }
   }
 
   async read<T>(work: (locked: Pick<Locked, "highest">) => T): Promise<T> {
-    const { notes } = await this.#open();
+    const { notes } = await this.#opened.get();
     try {
       this.#rejectReplaced();
       return work(notes);
@@ -100,24 +106,8 @@ export class Ledger {
     }
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    const opening = this.#opening;
-    this.#opening = undefined;
-    await opening?.then(
-      ({ connection }) => connection.close(),
-      () => undefined,
-    );
-  }
-
-  #open(): Promise<Opened> {
-    if (this.#isClosed) throw ClosedError.from({ what: "The file guard" });
-    this.#opening ??= this.#openFile().catch((error: unknown) => {
-      // The next call tries again.
-      this.#opening = undefined;
-      throw this.#explain(error);
-    });
-    return this.#opening;
+  close(): Promise<void> {
+    return this.#opened.close();
   }
 
   async #openFile(): Promise<Opened> {
@@ -149,7 +139,7 @@ export class Ledger {
           throw this.#explain(error);
       }
       await new Promise<void>((again) => clock.setTimer(again, RETRY_MS, { keepAlive: true }));
-      if (this.#isClosed) throw ClosedError.from({ what: "The file guard" });
+      this.#opened.throwIfClosed();
     }
   }
 
@@ -188,23 +178,18 @@ export class Ledger {
 }
 
 function prepare(connection: Connection, file: string): void {
+  const readNumber = (query: string): number =>
+    Number(Object.values(connection.prepare(query).get() ?? {})[0]);
   connection.exec("BEGIN IMMEDIATE");
-  try {
-    const found = Object.values(connection.prepare("PRAGMA application_id").get() ?? {})[0];
-    const tables = Object.values(
-      connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get() ?? {},
-    )[0];
-    if (Number(found) === 0 && Number(tables) === 0) connection.exec(SCHEMA);
-    else if (Number(found) !== APPLICATION_ID) {
-      throw new StoreUnusableError(
-        `${file} is a SQLite file of another program. It was not touched. Name another one: fileGuard(path, { ledger }).`,
-      );
-    }
-    connection.exec("COMMIT");
-  } catch (error) {
-    rollBack(connection);
-    throw error;
-  }
+  commit(connection, () => {
+    const found = readNumber("PRAGMA application_id");
+    const isEmpty = found === 0 && readNumber("SELECT count(*) FROM sqlite_schema") === 0;
+    if (isEmpty) return connection.exec(SCHEMA);
+    if (found === APPLICATION_ID) return undefined;
+    throw new StoreUnusableError(
+      `${file} is a SQLite file of another program. It was not touched. Name another one: fileGuard(path, { ledger }).`,
+    );
+  });
   // FULL: a new highest token is on the disk before the data is changed. `fullfsync` makes macOS
   // flush the disk cache.
   connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON");
@@ -267,10 +252,18 @@ function damaged(file: string, said: string, cause?: unknown): StoreUnusableErro
   );
 }
 
-function rollBack(connection: Connection): void {
+/** Commits the transaction that has begun, or rolls it back if the work throws. */
+function commit<T>(connection: Connection, work: () => T): T {
   try {
-    connection.exec("ROLLBACK");
-  } catch {
-    // SQLite has already rolled back, as it does when the disk is full.
+    const result = work();
+    connection.exec("COMMIT");
+    return result;
+  } catch (error) {
+    try {
+      connection.exec("ROLLBACK");
+    } catch {
+      // SQLite has already rolled back, as it does when the disk is full.
+    }
+    throw error;
   }
 }

@@ -54,12 +54,8 @@ export function parseHeader(text: string): Offered {
 
 function quote(resource: string): string {
   if (/^[ -~]*$/.test(resource)) return `"${resource.replaceAll(/["\\]/g, "\\$&")}"`;
-  const coded = Buffer.from(resource).toString("latin1");
-  const escaped = coded.replaceAll(
-    /[^ -~]|[%"\\]/g,
-    (letter) => `%${letter.charCodeAt(0).toString(16).padStart(2, "0")}`,
-  );
-  return `%"${escaped}"`;
+  const encode = (letter: string): string => encodeURIComponent(letter).toLowerCase();
+  return `%"${resource.replaceAll(/[^ -~]|[%"\\]/gu, encode)}"`;
 }
 
 function unquote(quoted: string): string {
@@ -70,13 +66,8 @@ function unquote(quoted: string): string {
   }
   const inner = quoted.slice(2, -1);
   if (!/^(?:[ -$&-~]|%[0-9a-f]{2})*$/.test(inner) || inner.includes("\\")) throw badName();
-  const bytes = inner.replaceAll(/%(..)/g, (_, code: string) =>
-    String.fromCharCode(Number.parseInt(code, 16)),
-  );
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(
-      Buffer.from(bytes, "latin1"),
-    );
+    return decodeURIComponent(inner);
   } catch {
     throw badName();
   }

@@ -2,7 +2,6 @@
 // strings of decimal digits, because most JSON parsers lose precision above 2^53.
 
 import { isTenureError, type StaleTokenError } from "../../core/errors.ts";
-import type { UntrustedTokenError } from "../../core/untrusted-token.ts";
 import { HEADER } from "./header.ts";
 import type { NoTurnError } from "./turns.ts";
 
@@ -14,98 +13,61 @@ export interface Refusal {
 
 export const STALE_TYPE = "urn:tenure:stale-token";
 
-interface Problem {
-  readonly status: number;
-  readonly type: string;
-  readonly title: string;
-  readonly detail: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly facts?: Readonly<Record<string, string>>;
-}
+/** Status and title of each problem type. */
+const PROBLEMS = {
+  "token-missing": [428, "A fencing token is required"],
+  "other-resource": [403, "The token is for another resource"],
+  "token-malformed": [400, "The fencing token cannot be read"],
+  "token-untrusted": [401, "The fencing token is not trusted"],
+  "stale-token": [409, "The fencing token is stale"],
+  crowded: [503, "Too many requests wait for those of an earlier holder"],
+  "wait-timeout": [503, "Requests of an earlier holder are still in progress"],
+  "guard-unavailable": [503, "The guard cannot compare tokens now"],
+} as const;
 
-function refusal({ status, type, title, detail, headers = {}, facts = {} }: Problem): Refusal {
-  return {
-    status,
-    headers: {
-      "Content-Type": "application/problem+json",
-      "Cache-Control": "no-store",
-      ...headers,
-    },
-    body: JSON.stringify({ type: `urn:tenure:${type}`, title, status, detail, ...facts }),
+type Texts = Readonly<Record<string, string>>;
+
+function refusal(type: keyof typeof PROBLEMS, detail: string, facts: Texts = {}): Refusal {
+  const [status, title] = PROBLEMS[type];
+  const headers: Record<string, string> = {
+    "Content-Type": "application/problem+json",
+    "Cache-Control": "no-store",
   };
+  if (status === 503) headers["Retry-After"] = "1";
+  if (status === 401) headers["WWW-Authenticate"] = HEADER;
+  const body = JSON.stringify({ type: `urn:tenure:${type}`, title, status, detail, ...facts });
+  return { status, headers, body };
 }
 
 export function missing(resource: string): Refusal {
-  return refusal({
-    status: 428,
-    type: "token-missing",
-    title: "A fencing token is required",
-    detail: `Send the token of your lease: ${HEADER}: resource="...", token=...`,
-    facts: { resource },
-  });
+  const detail = `Send the token of your lease: ${HEADER}: resource="...", token=...`;
+  return refusal("token-missing", detail, { resource });
 }
 
-export function otherResource(resource: string, offered: string): Refusal {
-  return refusal({
-    status: 403,
-    type: "other-resource",
-    title: "The token is for another resource",
-    detail: "Send the token of the lease on the resource that this request writes to.",
-    facts: { resource, offeredResource: offered },
-  });
+export function otherResource(resource: string, offeredResource: string): Refusal {
+  const detail = "Send the token of the lease on the resource that this request writes to.";
+  return refusal("other-resource", detail, { resource, offeredResource });
 }
 
 export function malformed(detail: string): Refusal {
-  return refusal({
-    status: 400,
-    type: "token-malformed",
-    title: "The fencing token cannot be read",
-    detail,
-  });
+  return refusal("token-malformed", detail);
 }
+
+const LATER = "Nothing was written. Try again a little later.";
 
 export function noTurn(reason: NoTurnError["reason"]): Refusal {
-  const isCrowded = reason === "crowded";
-  return refusal({
-    status: 503,
-    type: isCrowded ? "crowded" : "wait-timeout",
-    title: isCrowded
-      ? "Too many requests wait for those of an earlier holder"
-      : "Requests of an earlier holder are still in progress",
-    detail: "Nothing was written. Try again a little later.",
-    headers: { "Retry-After": "1" },
-  });
-}
-
-function stale({ resource = "", offered, highest }: StaleTokenError): Refusal {
-  return refusal({
-    status: 409,
-    type: "stale-token",
-    title: "The fencing token is stale",
-    detail: "A newer holder has taken over. Nothing was written; do not try again with this token.",
-    facts: { resource, offered: String(offered), highest: String(highest) },
-  });
-}
-
-function untrusted({ reason, message }: UntrustedTokenError): Refusal {
-  return refusal({
-    status: 401,
-    type: "token-untrusted",
-    title: "The fencing token is not trusted",
-    detail: message,
-    headers: { "WWW-Authenticate": HEADER },
-    facts: { reason },
-  });
+  return refusal(reason === "crowded" ? "crowded" : "wait-timeout", LATER);
 }
 
 export function unavailable(): Refusal {
-  return refusal({
-    status: 503,
-    type: "guard-unavailable",
-    title: "The guard cannot compare tokens now",
-    detail: "Nothing was written. Try again a little later.",
-    headers: { "Retry-After": "1" },
-  });
+  return refusal("guard-unavailable", LATER);
+}
+
+function stale({ resource = "", offered, highest }: StaleTokenError): Refusal {
+  const detail =
+    "A newer holder has taken over. Nothing was written; do not try again with this token.";
+  const facts = { resource, offered: String(offered), highest: String(highest) };
+  return refusal("stale-token", detail, facts);
 }
 
 /**
@@ -114,7 +76,10 @@ export function unavailable(): Refusal {
  */
 export function toRefusal(error: unknown): Refusal | undefined {
   if (isTenureError(error, "STALE_TOKEN")) return stale(error);
-  if (isTenureError(error, "UNTRUSTED_TOKEN")) return untrusted(error);
+  if (isTenureError(error, "UNTRUSTED_TOKEN")) {
+    const { message, reason } = error;
+    return refusal("token-untrusted", message, { reason });
+  }
   if (isTenureError(error, "INVALID_ARGUMENT")) return malformed(error.message);
   return undefined;
 }

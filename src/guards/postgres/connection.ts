@@ -52,6 +52,15 @@ export type TransactionOf<Target> = Target extends { begin: infer Begin }
       : PgClient
     : Target;
 
+type Work<T> = (transaction: unknown) => T | Promise<T>;
+
+interface Hooks {
+  /** Called when a step begins. */
+  step(step: Step): void;
+  /** Called right before COMMIT. If it throws, nothing is committed. */
+  beforeCommit(): void;
+}
+
 interface Opening {
   readonly isolation: string | undefined;
   /**
@@ -67,16 +76,8 @@ export interface Connection {
    * one.
    */
   run(text: string): Promise<readonly Row[]>;
-  /**
-   * Runs BEGIN, the opening, the work and COMMIT, and rolls back if anything throws. Reports each
-   * step when it begins. Calls `beforeCommit` right before COMMIT; if it throws, nothing is
-   * committed.
-   */
-  transaction<T>(
-    opening: Opening,
-    work: (transaction: unknown) => T | Promise<T>,
-    hooks: { readonly step: (step: Step) => void; readonly beforeCommit: () => void },
-  ): Promise<T>;
+  /** Runs BEGIN, the opening, the work and COMMIT, and rolls back if anything throws. */
+  transaction<T>(opening: Opening, work: Work<T>, hooks: Hooks): Promise<T>;
 }
 
 export function toConnection(target: PostgresTarget): Connection {
@@ -98,7 +99,7 @@ interface PooledClient extends PgClient {
 
 function fromPool(pool: PgPool): Connection {
   return {
-    run: (text) => withClient(pool, (client) => runOn(client, text)),
+    run: (text) => withClient(pool, async (client) => readRows(await client.query(text))),
     transaction: (opening, work, hooks) =>
       withClient(pool, (client) => transactionOn(client, opening, work, hooks)),
   };
@@ -135,7 +136,7 @@ const busy = new WeakSet<PgClient>();
  */
 function fromClient(client: PgClient): Connection {
   return {
-    run: (text) => runOn(client, text),
+    run: async (text) => readRows(await client.query(text)),
     transaction: async (opening, work, hooks) => {
       if (busy.has(client)) {
         throw new InvalidArgumentError(
@@ -152,15 +153,11 @@ function fromClient(client: PgClient): Connection {
   };
 }
 
-async function runOn(client: PgClient, text: string): Promise<readonly Row[]> {
-  return readRows(await client.query(text));
-}
-
 async function transactionOn<T>(
   client: PgClient,
   { isolation, statement }: Opening,
-  work: (transaction: unknown) => T | Promise<T>,
-  hooks: { step: (step: Step) => void; beforeCommit: () => void },
+  work: Work<T>,
+  hooks: Hooks,
 ): Promise<T> {
   const begin = isolation === undefined ? "BEGIN" : `BEGIN ISOLATION LEVEL ${isolation}`;
   let isOurs = true;
@@ -168,7 +165,9 @@ async function transactionOn<T>(
     const [row] = readRows(await client.query(`${begin}; ${statement}`));
     if (row?.fresh !== "true") {
       isOurs = false;
-      throw inTransactionAlready();
+      throw new InvalidArgumentError(
+        "The connection was in a transaction already. Call transaction() outside of one, or use the SQL function admit() in your own.",
+      );
     }
     hooks.step("work");
     const result = await work(client);
@@ -176,7 +175,12 @@ async function transactionOn<T>(
     hooks.step("commit");
     const { command } = (await client.query("COMMIT")) as { command: string };
     // The server replies with ROLLBACK if a statement failed and the function ignored its error.
-    if (command === "ROLLBACK") throw ignoredError();
+    if (command === "ROLLBACK") {
+      throw new InvalidArgumentError(
+        "A statement of the guarded transaction had failed, so PostgreSQL rolled all of it back. Nothing was written. " +
+          "Let the function throw the error, or use a savepoint around the statement that may fail.",
+      );
+    }
     return result;
   } catch (error) {
     if (!isOurs) unusable.add(client);
@@ -200,8 +204,8 @@ function fromPostgresJs(sql: PostgresJs): Connection {
     run: async (text) => readRows(await sql.unsafe(text)),
     transaction: async <T>(
       { isolation, statement }: Opening,
-      work: (transaction: unknown) => T | Promise<T>,
-      hooks: { step: (step: Step) => void; beforeCommit: () => void },
+      work: Work<T>,
+      hooks: Hooks,
     ): Promise<T> => {
       let result: { value: T } | undefined;
       const options = isolation === undefined ? "" : `isolation level ${isolation}`;
@@ -229,17 +233,4 @@ function readRows(answer: unknown): readonly Row[] {
  */
 function isResult(value: unknown): boolean {
   return Array.isArray(value) || Array.isArray((value as { rows?: unknown } | undefined)?.rows);
-}
-
-function inTransactionAlready(): InvalidArgumentError {
-  return new InvalidArgumentError(
-    "The connection was in a transaction already. Call transaction() outside of one, or use the SQL function admit() in your own.",
-  );
-}
-
-function ignoredError(): InvalidArgumentError {
-  return new InvalidArgumentError(
-    "A statement of the guarded transaction had failed, so PostgreSQL rolled all of it back. Nothing was written. " +
-      "Let the function throw the error, or use a savepoint around the statement that may fail.",
-  );
 }

@@ -150,9 +150,8 @@ function unavailable(
   applied: "no" | "unknown",
   cause: Error,
 ): GuardUnavailableError {
-  const detail =
-    applied === "no"
-      ? `the connection to PostgreSQL failed before anything was written (${cause.message})`
-      : `the connection to PostgreSQL failed while the transaction was being committed (${cause.message})`;
+  const when =
+    applied === "no" ? "before anything was written" : "while the transaction was being committed";
+  const detail = `the connection to PostgreSQL failed ${when} (${cause.message})`;
   return GuardUnavailableError.from({ resource, applied, detail, cause });
 }

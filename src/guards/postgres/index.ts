@@ -12,6 +12,7 @@ import {
   type AdvanceOptions,
   checkBound,
   checkLimit,
+  checkWrite,
   GUARD_OPTIONS,
   type Guard,
   type GuardOptions,
@@ -30,6 +31,7 @@ import { checkSchema, DEFAULT_SCHEMA, toSqlText } from "./sql.ts";
 import { ensureSchema } from "./tables.ts";
 
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { InspectOptions, ProtectedTable } from "../shared/protected-table.ts";
 export type {
   PgClient,
   PgPool,
@@ -38,7 +40,7 @@ export type {
   TransactionOf,
 } from "./connection.ts";
 export { toTenureError } from "./failures.ts";
-export { type InspectOptions, type ProtectedTable, protectedTables } from "./inspect.ts";
+export { protectedTables } from "./inspect.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 export {
   type GuardSqlOptions,
@@ -85,6 +87,10 @@ export interface PostgresGuardOptions extends GuardOptions {
   readonly waitMs?: number | undefined;
 }
 
+const ISOLATIONS = ["read committed", "repeatable read", "serializable"];
+const IDLE_MS = 5_000;
+const WAIT_MS = 10_000;
+
 const POSTGRES_GUARD_OPTIONS: OptionNames<PostgresGuardOptions> = {
   ...GUARD_OPTIONS,
   prefix: true,
@@ -129,112 +135,82 @@ export function postgresGuard<Target extends PostgresTarget>(
   target: Target,
   options: PostgresGuardOptions = {},
 ): PostgresGuard<TransactionOf<Target>> {
-  return new GuardOnPostgres(target, options);
-}
+  type Write<T> = (transaction: TransactionOf<Target>) => T | Promise<T>;
+  const connection = toConnection(target);
+  const bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
+  const schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
+  const isolation = checkIsolation(options.isolation);
+  const idleMs = checkLimit("idleMs", options.idleMs ?? IDLE_MS);
+  const waitMs = checkLimit("waitMs", options.waitMs ?? WAIT_MS);
+  const ready = (options.createSchema ?? true) ? onceReady(connection, schema) : undefined;
 
-const ISOLATIONS = ["read committed", "repeatable read", "serializable"];
-const IDLE_MS = 5_000;
-const WAIT_MS = 10_000;
-
-class GuardOnPostgres<Target extends PostgresTarget>
-  implements PostgresGuard<TransactionOf<Target>>
-{
-  readonly writeMethods = ["transaction"] as const;
-  readonly #connection: Connection;
-  readonly #bound: string | undefined;
-  readonly #schema: string;
-  readonly #createSchema: boolean;
-  readonly #isolation: string | undefined;
-  readonly #idleMs: number;
-  readonly #waitMs: number;
-  #ready: Promise<void> | undefined;
-
-  constructor(target: Target, options: PostgresGuardOptions) {
-    this.#connection = toConnection(target);
-    this.#bound = checkBound("postgresGuard()", options, POSTGRES_GUARD_OPTIONS);
-    this.#schema = checkSchema(options.prefix ?? DEFAULT_SCHEMA);
-    this.#createSchema = options.createSchema ?? true;
-    this.#isolation = checkIsolation(options.isolation);
-    this.#idleMs = checkLimit("idleMs", options.idleMs ?? IDLE_MS);
-    this.#waitMs = checkLimit("waitMs", options.waitMs ?? WAIT_MS);
+  function admitSql({ resource, token }: TokenSource, atMostMs = Number.POSITIVE_INFINITY): string {
+    return `"${schema}".admit(${toSqlText(resource)}, ${formatToken(token)}, ${Math.min(waitMs, atMostMs)})`;
   }
 
-  async transaction<T>(
-    ...args:
-      | [TokenSource, (transaction: TransactionOf<Target>) => T | Promise<T>]
-      | [(transaction: TransactionOf<Target>) => T | Promise<T>]
-  ): Promise<T> {
-    const [given, write] = splitArguments(args);
-    if (typeof write !== "function") {
-      throw new InvalidArgumentError(
-        `A guard needs a function that does the write, got ${typeof write}.`,
-      );
-    }
-    const source = resolveLastingSource(given, this.#bound);
-    const opening = {
-      isolation: this.#isolation,
-      // One statement with one column, because each more costs server and client some time. now()
-      // is the start of the transaction: if it differs from the time of this statement, the
-      // connection was already in a transaction.
-      statement: `SELECT CASE WHEN ${this.#admit(source)} IS NOT NULL
-        AND set_config('idle_in_transaction_session_timeout', '${this.#idleMs}', true) IS NOT NULL
-        THEN (now() = statement_timestamp())::text END AS fresh`,
-    };
-    const work = (transaction: unknown): T | Promise<T> => {
-      // The lease may have ended while the comparison waited.
-      source.check?.();
-      return write(transaction as TransactionOf<Target>);
-    };
-    return this.#explainErrors(source.resource, (step) =>
-      // The work may have taken long, and its result must not be committed after the lease has
-      // ended.
-      this.#connection.transaction(opening, work, { step, beforeCommit: () => source.check?.() }),
-    );
-  }
-
-  async advance(given?: TokenSource, { limitMs }: AdvanceOptions = {}): Promise<void> {
-    const source = resolveLastingSource(given, this.#bound);
-    const admit = this.#admit(source, waitWithin(limitMs));
-    await this.#explainErrors(source.resource, () => this.#connection.run(`SELECT ${admit}`));
-  }
-
-  async highest(resource: string): Promise<bigint | undefined> {
-    const where = `WHERE resource = ${toSqlText(checkResource(resource))}`;
-    const [row] = await this.#explainErrors(resource, () =>
-      this.#connection.run(`SELECT token::text AS token FROM "${this.#schema}".highest ${where}`),
-    );
-    return row === undefined ? undefined : decodeToken(String(row.token));
-  }
-
-  #admit({ resource, token }: TokenSource, waitAtMostMs = Number.POSITIVE_INFINITY): string {
-    const waitMs = Math.min(this.#waitMs, waitAtMostMs);
-    return `"${this.#schema}".admit(${toSqlText(resource)}, ${formatToken(token)}, ${waitMs})`;
-  }
-
-  async #explainErrors<T>(
+  async function explainErrors<T>(
     resource: string,
-    act: (step: (step: Step) => void) => Promise<T>,
+    act: (begin: (step: Step) => void) => Promise<T>,
   ): Promise<T> {
     let step: Step = "opening";
     try {
-      await this.#ensureSchema();
+      await ready?.();
       return await act((begun) => {
         step = begun;
       });
     } catch (error) {
-      throw explainFailure(error, { resource, schema: this.#schema, step });
+      throw explainFailure(error, { resource, schema, step });
     }
   }
 
-  /** Once per guard. Repeated after a failure. */
-  #ensureSchema(): Promise<void> {
-    if (!this.#createSchema) return Promise.resolve();
-    this.#ready ??= ensureSchema(this.#connection, this.#schema).catch((error: unknown) => {
-      this.#ready = undefined;
+  return {
+    writeMethods: ["transaction"],
+    transaction: async <T>(...args: [TokenSource, Write<T>] | [Write<T>]): Promise<T> => {
+      const [given, write] = splitArguments(args);
+      checkWrite(write);
+      const source = resolveLastingSource(given, bound);
+      // One statement with one column, because each more costs server and client some time. now()
+      // is the start of the transaction: if it differs from the time of this statement, the
+      // connection was already in a transaction.
+      const statement = `SELECT CASE WHEN ${admitSql(source)} IS NOT NULL
+        AND set_config('idle_in_transaction_session_timeout', '${idleMs}', true) IS NOT NULL
+        THEN (now() = statement_timestamp())::text END AS fresh`;
+      const work = (transaction: unknown): T | Promise<T> => {
+        // The lease may have ended while the comparison waited.
+        source.check?.();
+        return write(transaction as TransactionOf<Target>);
+      };
+      // The work may have taken long, and its result must not be committed after the lease has
+      // ended.
+      const beforeCommit = (): void => void source.check?.();
+      return explainErrors(source.resource, (step) =>
+        connection.transaction({ isolation, statement }, work, { step, beforeCommit }),
+      );
+    },
+    advance: async (given, { limitMs } = {}) => {
+      const source = resolveLastingSource(given, bound);
+      const admit = admitSql(source, waitWithin(limitMs));
+      await explainErrors(source.resource, () => connection.run(`SELECT ${admit}`));
+    },
+    highest: async (resource) => {
+      const where = `WHERE resource = ${toSqlText(checkResource(resource))}`;
+      const query = `SELECT token::text AS token FROM "${schema}".highest ${where}`;
+      const [row] = await explainErrors(resource, () => connection.run(query));
+      return row === undefined ? undefined : decodeToken(String(row.token));
+    },
+  };
+}
+
+/** Creates the schema on the first call. Repeated after a failure. */
+function onceReady(connection: Connection, schema: string): () => Promise<void> {
+  let ready: Promise<void> | undefined;
+  return () => {
+    ready ??= ensureSchema(connection, schema).catch((error: unknown) => {
+      ready = undefined;
       throw error;
     });
-    return this.#ready;
-  }
+    return ready;
+  };
 }
 
 /** How long admit() may wait for other transactions, so that its answer is still in time. */

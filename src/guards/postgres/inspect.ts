@@ -1,31 +1,16 @@
 // Lists the protected tables and checks that their protection is intact. The owner of a table can
 // disable, change or replace the trigger, and a new partition has none.
 
-import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkOptionNames } from "../../core/options.ts";
+import {
+  INSPECT_OPTIONS,
+  type InspectOptions,
+  type ProtectedTable,
+} from "../shared/protected-table.ts";
 import { type Connection, type PostgresTarget, toConnection } from "./connection.ts";
 import { admitSource, PROTECTION_FUNCTION, protectionSource } from "./functions.ts";
 import { checkTable, literal } from "./sql.ts";
 import { explainErrors } from "./tables.ts";
-
-/** A protected table and the state of its protection. */
-export interface ProtectedTable {
-  /** With its schema, quoted where necessary. */
-  readonly table: string;
-  /** The resource whose holder may write to the table. */
-  readonly resource: string;
-  /** The schema of the highest tokens. */
-  readonly guard: string;
-  /** What is wrong and how to fix it. Undefined if the protection is intact. */
-  readonly fault: string | undefined;
-}
-
-/** Options of protectedTables(). */
-export interface InspectOptions {
-  /** Only this table. @default all protected tables */
-  readonly table?: string | undefined;
-}
-
-const INSPECT_OPTIONS: OptionNames<InspectOptions> = { table: true };
 
 /**
  * All protected tables of the database. With `table`, only that one, or none if it is not

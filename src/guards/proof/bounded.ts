@@ -66,17 +66,16 @@ export function boundedBy<G extends Guard>(
       "boundedBy(guard, tenure) needs the Tenure that grants the leases, as connect() returns it.",
     );
   }
-  const resource = checkBound("boundedBy()", options, GUARD_OPTIONS);
-  const calls = new BoundedCalls(new Bound(issuer), resource);
+  const bound = new Bound(issuer, checkBound("boundedBy()", options, GUARD_OPTIONS));
   const methods = guard as unknown as Readonly<Record<PropertyKey, Method | undefined>>;
   const bounded: Record<PropertyKey, unknown> = {
     writeMethods: guard.writeMethods,
     highest: (name: string) => guard.highest(name),
     advance: (source?: TokenSource, settings?: AdvanceOptions) =>
-      calls.advance(guard, source, settings),
+      bound.advance(guard, source, settings),
   };
   for (const name of guard.writeMethods ?? []) {
-    bounded[name] = (...args: unknown[]) => calls.write((own) => methods[name]?.(...own), args);
+    bounded[name] = (...args: unknown[]) => bound.write((own) => methods[name]?.(...own), args);
   }
   for (const name of ["close", Symbol.asyncDispose]) {
     if (typeof methods[name] === "function") bounded[name] = () => methods[name]?.();
@@ -85,44 +84,6 @@ export function boundedBy<G extends Guard>(
 }
 
 type Method = (...args: unknown[]) => unknown;
-
-/** The two ways in which a call reaches the wrapped guard. */
-class BoundedCalls {
-  readonly #bound: Bound;
-  readonly #resource: string | undefined;
-
-  constructor(bound: Bound, resource: string | undefined) {
-    this.#bound = bound;
-    this.#resource = resource;
-  }
-
-  async advance(
-    guard: Guard,
-    given: TokenSource | undefined,
-    settings: AdvanceOptions | undefined,
-  ): Promise<void> {
-    const source = resolveSource(given, this.#resource);
-    await this.#bound.verify(source);
-    await guard.advance(source, settings);
-  }
-
-  write(act: (args: unknown[]) => unknown, args: unknown[]): unknown {
-    const isGiven = isSource(args[0]);
-    const source = isGiven ? args[0] : (currentHeld(this.#resource) ?? currentHeld());
-    // Without a lease there is no token to verify, and the guard rejects the call itself.
-    if (source === undefined) return act(args);
-    const checked = this.#bound.checked(source as TokenSource);
-    const ownArgs = [checked, ...(isGiven ? args.slice(1) : args)];
-    const result = act(ownArgs);
-    if (!(result instanceof Promise)) return result;
-    return result.catch(async (error: unknown) => {
-      if (error !== checked.refusal) throw error;
-      // The check threw before anything was sent, so this does not repeat a write.
-      await this.#bound.verify(checked);
-      return act(ownArgs);
-    });
-  }
-}
 
 function isSource(given: unknown): given is TokenSource {
   return typeof given === "object" && given !== null && "token" in given;
@@ -136,17 +97,42 @@ interface Checked extends TokenSource {
 /** Remembers, by resource, the largest token that the store is known to have granted. */
 class Bound {
   readonly #issuer: TokenIssuer;
+  readonly #resource: string | undefined;
   readonly #granted = new Map<string, bigint>();
 
-  constructor(issuer: TokenIssuer) {
+  constructor(issuer: TokenIssuer, resource: string | undefined) {
     this.#issuer = issuer;
+    this.#resource = resource;
+  }
+
+  async advance(guard: Guard, given?: TokenSource, settings?: AdvanceOptions): Promise<void> {
+    const source = resolveSource(given, this.#resource);
+    await this.#verify(source);
+    await guard.advance(source, settings);
+  }
+
+  write(act: (args: unknown[]) => unknown, args: unknown[]): unknown {
+    const isGiven = isSource(args[0]);
+    const source = isGiven ? args[0] : (currentHeld(this.#resource) ?? currentHeld());
+    // Without a lease there is no token to verify, and the guard rejects the call itself.
+    if (source === undefined) return act(args);
+    const checked = this.#checked(source as TokenSource);
+    const ownArgs = [checked, ...(isGiven ? args.slice(1) : args)];
+    const result = act(ownArgs);
+    if (!(result instanceof Promise)) return result;
+    return result.catch(async (error: unknown) => {
+      if (error !== checked.refusal) throw error;
+      // The check threw before anything was sent, so this does not repeat a write.
+      await this.#verify(checked);
+      return act(ownArgs);
+    });
   }
 
   /**
    * A copy of the source whose check() throws for a token that has not been verified. Guards call
    * check() before they send anything.
    */
-  checked(source: TokenSource): Checked {
+  #checked(source: TokenSource): Checked {
     const checked: Checked = {
       resource: source.resource,
       token: source.token,
@@ -166,7 +152,7 @@ class Bound {
   }
 
   /** Queries the store, unless it has already confirmed this token or a higher one. */
-  async verify({ resource, token }: TokenSource): Promise<void> {
+  async #verify({ resource, token }: TokenSource): Promise<void> {
     if (this.#covers(resource, token)) return;
     const granted = await this.#grantedFor(resource, token);
     if (granted === undefined || granted < token) {

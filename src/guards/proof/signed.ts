@@ -15,7 +15,7 @@ import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 import { formatToken, parseToken } from "../../core/token.ts";
-import { UntrustedTokenError } from "../../core/untrusted-token.ts";
+import { type UntrustedReason, UntrustedTokenError } from "../../core/untrusted-token.ts";
 // biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts } from "../../runtime/system.ts";
 import { resolveSource, type TokenSource } from "../guard.ts";
@@ -190,25 +190,15 @@ export function verifier(options: VerifierOptions): Verifier {
     },
     verify: (text) => {
       const { keyId, payload, signed, signature } = splitText(text);
-      if (revoked.has(keyId)) {
-        throw new UntrustedTokenError(`The key "${keyId}" has been revoked.`, {
-          reason: "revokedKey",
-        });
-      }
+      if (revoked.has(keyId)) throw untrusted("revokedKey", `The key "${keyId}" has been revoked.`);
       const key = keys.get(keyId);
-      if (key === undefined) {
-        throw new UntrustedTokenError(`The key "${keyId}" is not trusted here.`, {
-          reason: "unknownKey",
-        });
-      }
+      if (key === undefined)
+        throw untrusted("unknownKey", `The key "${keyId}" is not trusted here.`);
       const known = seen.get(text);
       let facts = known?.key === key ? known.facts : undefined;
       if (facts === undefined) {
-        if (!isSignature(signed, key, signature)) {
-          throw new UntrustedTokenError(`The signature of key "${keyId}" does not fit.`, {
-            reason: "signature",
-          });
-        }
+        if (!isSignature(signed, key, signature))
+          throw untrusted("signature", `The signature of key "${keyId}" does not fit.`);
         // The payload is parsed only after its signature was verified.
         facts = readPayload(payload);
         if (facts.audience !== audience) throw otherAudience(facts.audience, audience);
@@ -217,33 +207,25 @@ export function verifier(options: VerifierOptions): Verifier {
       }
       if (clock.wallNow() > facts.expiresAt + toleranceMs) {
         const at = new Date(facts.expiresAt).toISOString();
-        throw new UntrustedTokenError(`The signed token expired at ${at}. Sign it again.`, {
-          reason: "expired",
-        });
+        throw untrusted("expired", `The signed token expired at ${at}. Sign it again.`);
       }
       return { resource: facts.resource, token: facts.token, expiresAt: facts.expiresAt, keyId };
     },
   };
 }
 
-interface Parts {
-  readonly keyId: string;
-  readonly payload: string;
-  readonly signed: string;
-  readonly signature: string;
-}
-
 const SHAPE = /^(tenure1\.([\w-]{1,64})\.([\w-]{1,900}))\.([\w-]{86})$/;
 
-function splitText(text: unknown): Parts {
+function splitText(text: unknown): Record<"keyId" | "payload" | "signed" | "signature", string> {
   const shape = typeof text === "string" && text.length <= TEXT_MAX ? SHAPE.exec(text) : null;
-  if (shape === null) {
-    throw new UntrustedTokenError("Expected a signed token, as made by signer().sign().", {
-      reason: "malformed",
-    });
-  }
+  if (shape === null)
+    throw untrusted("malformed", "Expected a signed token, as made by signer().sign().");
   const [, signed = "", keyId = "", payload = "", signature = ""] = shape;
   return { signed, keyId, payload, signature };
+}
+
+function untrusted(reason: UntrustedReason, message: string, cause?: unknown): UntrustedTokenError {
+  return new UntrustedTokenError(message, { reason, cause });
 }
 
 /**
@@ -272,10 +254,8 @@ function readPayload(payload: string): Facts {
       audience: checkAudience(audience),
     };
   } catch (cause) {
-    throw new UntrustedTokenError(
-      "The signed text is not a token: its key is also used for other purposes.",
-      { reason: "malformed", cause },
-    );
+    const message = "The signed text is not a token: its key is also used for other purposes.";
+    throw untrusted("malformed", message, cause);
   }
 }
 
@@ -293,9 +273,9 @@ function checkAudience(audience: unknown): string | undefined {
 function otherAudience(found: string | undefined, wanted: string | undefined): UntrustedTokenError {
   const shown = (audience: string | undefined): string =>
     audience === undefined ? "no audience" : `the audience "${audience}"`;
-  return new UntrustedTokenError(
+  return untrusted(
+    "audience",
     `The token was signed for ${shown(found)}, and this service accepts ${shown(wanted)}. Give signer() and verifier() the same \`audience\`.`,
-    { reason: "audience" },
   );
 }
 
@@ -310,12 +290,12 @@ function checkExpiry(expiresInMs: unknown): number {
 
 /** The error names the expected kind of key and never contains the given value. */
 function toKey(key: Key, kind: "private" | "public"): KeyObject {
+  const parse = kind === "private" ? createPrivateKey : createPublicKey;
   let made: KeyObject | undefined;
   try {
-    if (typeof key !== "string") made = key;
-    else made = kind === "private" ? createPrivateKey(key) : createPublicKey(key);
+    made = typeof key === "string" ? parse(key) : key;
   } catch {
-    made = undefined;
+    // Not a key. The error below says what is.
   }
   if (made?.type === kind && made.asymmetricKeyType === "ed25519") return made;
   throw new InvalidArgumentError(

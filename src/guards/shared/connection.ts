@@ -1,6 +1,6 @@
-// The connection of a guard that has its own client (etcd, ZooKeeper). It is opened on first use,
-// and a failed attempt is repeated by the next call. Errors of the client, which speak of a store,
-// are translated into GuardUnavailableError.
+// The connection of a guard that has its own client (etcd, ZooKeeper) or file (the ledger). It is
+// opened on first use, and a failed attempt is repeated by the next call. Errors of a client, which
+// speak of a store, are translated into GuardUnavailableError.
 
 import { ClosedError, GuardUnavailableError, isTenureError } from "../../core/errors.ts";
 
@@ -19,14 +19,18 @@ export class LazyConnection<T> {
   }
 
   async get(): Promise<T> {
-    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
+    this.throwIfClosed();
     this.#opened ??= this.#open().catch((error: unknown) => {
       this.#opened = undefined;
       throw error;
     });
     const opened = await this.#opened;
-    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
+    this.throwIfClosed();
     return opened;
+  }
+
+  throwIfClosed(): void {
+    if (this.#isClosed) throw ClosedError.from({ what: this.#name });
   }
 
   /** Also closes a connection that is still being opened. */

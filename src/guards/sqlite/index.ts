@@ -30,8 +30,9 @@ import { openAdmission } from "./protection.ts";
 import { openTokens } from "./tokens.ts";
 
 export type { AdvanceOptions, Guard, GuardOptions, TokenSource } from "../guard.ts";
+export type { InspectOptions, ProtectedTable } from "../shared/protected-table.ts";
 export type { SqliteDatabase, SqliteStatement } from "./database.ts";
-export { type InspectOptions, type ProtectedTable, protectedTables } from "./inspect.ts";
+export { protectedTables } from "./inspect.ts";
 export { type ProtectOptions, protectSql, protectTable, unprotectTable } from "./protection.ts";
 export { type ResetOptions, resetHighest } from "./reset.ts";
 
@@ -87,18 +88,19 @@ export function sqliteGuard<Database extends SqliteDatabase>(
 ): SqliteGuard<Database> {
   const bound = checkBound("sqliteGuard()", options, SQLITE_GUARD_OPTIONS);
   const table = checkTable(options.prefix ?? DEFAULT_TABLE);
-  rejectSecondPath(checkDatabase(database), options.allowNetworkFileSystem ?? false);
+  const file = findFile(checkDatabase(database));
+  // Rejects a file that another path also reaches.
+  if (file !== undefined)
+    checkPlace(file, { allowNetworkFileSystem: options.allowNetworkFileSystem ?? false });
   const tokens = openTokens(database, table);
   const admission = openAdmission(database, table);
-  // A database in memory has no file, and its tokens end with the process.
-  const file = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
-  const isOnDisk = Boolean(readFirst(file));
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
 
   function guarded<T>(given: TokenSource | undefined, write: (database: Database) => T): T {
     rejectAsync(write);
-    const source = isOnDisk ? resolveLastingSource(given, bound) : resolveSource(given, bound);
+    const resolve = file === undefined ? resolveSource : resolveLastingSource;
+    const source = resolve(given, bound);
     const { resource } = source;
     // Outside the try block: if this fails (busy, or inside another transaction), there is nothing
     // to roll back.
@@ -133,14 +135,11 @@ export function sqliteGuard<Database extends SqliteDatabase>(
   };
 }
 
-/**
- * Rejects a file that another path also reaches. A database in memory or a temporary one has no
- * path and needs no check.
- */
-function rejectSecondPath(database: SqliteDatabase, allowNetworkFileSystem: boolean): void {
+/** Undefined for a database in memory or a temporary one, whose tokens end with the process. */
+function findFile(database: SqliteDatabase): string | undefined {
   const row = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get();
   const file = readFirst(row);
-  if (typeof file === "string" && file !== "") checkPlace(file, { allowNetworkFileSystem });
+  return typeof file === "string" && file !== "" ? file : undefined;
 }
 
 function rollBack(database: SqliteDatabase): void {

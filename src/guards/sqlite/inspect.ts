@@ -1,30 +1,15 @@
 // Lists the protected tables and checks that their protection is intact. Triggers can be dropped
 // one by one, and a row left in the admission table allows writes to every table of its resource.
 
-import { checkOptionNames, type OptionNames } from "../../core/options.ts";
+import { checkOptionNames } from "../../core/options.ts";
+import {
+  INSPECT_OPTIONS,
+  type InspectOptions,
+  type ProtectedTable,
+} from "../shared/protected-table.ts";
 import { checkDatabase, readFirst, type SqliteDatabase } from "./database.ts";
 import { admittedRows, checkName, EVENTS } from "./protection.ts";
 import { missingKeepers } from "./tokens.ts";
-
-/** A protected table and the state of its protection. */
-export interface ProtectedTable {
-  /** The name of the table. */
-  readonly table: string;
-  /** The resource whose holder may write to the table. */
-  readonly resource: string;
-  /** The table of the highest tokens. */
-  readonly guard: string;
-  /** What is wrong and how to fix it. Undefined if the protection is intact. */
-  readonly fault: string | undefined;
-}
-
-/** Options of protectedTables(). */
-export interface InspectOptions {
-  /** Only this table. @default all protected tables */
-  readonly table?: string | undefined;
-}
-
-const INSPECT_OPTIONS: OptionNames<InspectOptions> = { table: true };
 
 /**
  * All protected tables of the database. With `table`, only that one, or none if it is not

@@ -43,22 +43,11 @@ export interface GuardUnderTest {
 }
 
 /** One running test. */
-export class GuardBench {
-  readonly harness: GuardHarness;
+export interface GuardBench {
   readonly rollsBack: boolean;
-
-  constructor(harness: GuardHarness, rollsBack: boolean) {
-    this.harness = harness;
-    this.rollsBack = rollsBack;
-  }
-
-  async open(options?: GuardOptions): Promise<GuardInSuite> {
-    return this.harness.open(options);
-  }
-
-  async written(resource: string = RESOURCE): Promise<string[]> {
-    return this.harness.written(resource);
-  }
+  readonly restart: GuardHarness["restart"];
+  open(options?: GuardOptions): Promise<GuardInSuite>;
+  written(resource?: string): Promise<string[]>;
 }
 
 export type GuardTopic = Record<

@@ -147,7 +147,7 @@ export const order: GuardTopic = {
   },
 
   "S2: the highest survives a restart": async (bench, skip) => {
-    const { restart } = bench.harness;
+    const { restart } = bench;
     if (restart === undefined) return skip("this guard keeps its tokens in the process");
     const before = await bench.open();
     await before.write(facts(6n), "before");

@@ -1,6 +1,6 @@
 // Finds parts of a secret in every text that a program could show or log for an error or an object.
 import { inspect } from "node:util";
-import { toFailure } from "../../../src/cli/failures.ts";
+import { toFailure } from "../../../src/cli/errors.ts";
 
 /** A part of a secret of at least this length counts as a leak. */
 const PART_LENGTH = 4;

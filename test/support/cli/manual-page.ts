@@ -1,10 +1,10 @@
-// Generates the manual page tenure(1) from the definitions. A test checks that man/tenure.1 is up
-// to date.
+// Generates the manual page tenure(1) from the definitions of the commands. The package contains
+// the page itself, which a test keeps up to date, and not this generator.
 
-import { COMMANDS } from "../definitions/commands.ts";
-import { type CommandDefinition, GLOBAL_OPTIONS } from "../definitions/definition.ts";
-import { exitCodes } from "../exit-codes.ts";
-import { formatUsage } from "./help.ts";
+import { COMMANDS } from "../../../src/cli/definitions/commands.ts";
+import { type CommandDefinition, listOptions } from "../../../src/cli/definitions/definition.ts";
+import { exitCodes } from "../../../src/cli/exit-codes.ts";
+import { formatUsage } from "../../../src/cli/help/help.ts";
 
 export function formatManualPage(): string {
   return [
@@ -41,7 +41,7 @@ function formatCommand(command: CommandDefinition): string[] {
   return [
     `.SS ${escapeRoff(formatUsage(command))}`,
     ...command.about.flatMap((paragraph) => [".PP", escapeRoff(paragraph)]),
-    ...[...command.options, ...GLOBAL_OPTIONS].flatMap(({ name, short, value, summary }) => [
+    ...listOptions(command).flatMap(({ name, short, value, summary }) => [
       ".TP",
       `.B ${escapeRoff(`${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` ${value}`}`)}`,
       escapeRoff(summary),
