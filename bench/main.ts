@@ -1,5 +1,5 @@
-// `npm run bench` measures what a lease costs; `npm run bench:peers` measures the same next to
-// other libraries, also in Go and Java, and their safety. Prints a table per measurement, and writes
+// `npm run bench` measures what a lease costs; `npm run bench:peers` measures the same next to other
+// libraries, also in Go and Java, and their safety. Prints a table per measurement, and writes
 // bench/results/<date>.json.
 
 import { mkdtempSync, rmSync } from "node:fs";

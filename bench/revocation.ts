@@ -1,4 +1,4 @@
-// Revocation: from the call of revoke() in one process to the abort of lease.signal in the holder's,
+// Revocation: from the call of revoke() in one process to the abort of lease.signal in the holder,
 // against the bare notification of the same engine.
 
 import { setTimeout as sleep } from "node:timers/promises";

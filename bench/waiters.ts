@@ -43,7 +43,7 @@ export async function* waiters(context: Context): AsyncGenerator<Section> {
     const counted = { "a second of waiting": { ...requests, atMost }, "one handover": requests };
     yield await compare({
       title: `${labels[engine]}: ${plan.waiters} waiters on one lock`,
-      method: `${plan.processes} processes with ${plan.waiters / plan.processes} waiters each. In a process, Tenure sends one request for all of them (ADR 006). Each waiter then holds the lock for ${HOLD_MS} ms.`,
+      method: `${plan.processes} processes with ${plan.waiters / plan.processes} waiters each. Each waiter then holds the lock for ${HOLD_MS} ms.`,
       rounds: quick ? 1 : 3,
       figures: {
         ...(isSqlite ? {} : counted),

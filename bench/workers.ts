@@ -1,6 +1,7 @@
 // Worker processes of the benchmarks and safety trials. A Worker answers one order at a time: over
-// IPC if it is a Node program, over stdin and stdout if it is written in another language. A Child (test/support/process) writes its events synchronously, which a trial
-// that stops its worker needs. Both kinds are killed when this process ends.
+// IPC if it is a Node program, over stdin and stdout if it is written in another language. A Child
+// (test/support/process) writes its events synchronously, which a trial that stops its worker
+// needs. All of them are killed when this process ends.
 
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { createInterface } from "node:readline";

@@ -157,7 +157,7 @@ export const peers: readonly Peer[] = [
   },
 ];
 
-/** In other languages. They take part where a topic compares workers and not only Node libraries. */
+/** In other languages. They take part in the topics that compare processes. */
 const otherLanguages: readonly (Peer & { readonly language: Language })[] = [
   {
     name: "redislock (Go)",
