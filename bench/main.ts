@@ -1,6 +1,6 @@
-// `npm run bench` measures what a lease costs; `npm run bench:peers` measures the same next to other
-// libraries, also in Go and Java, and their safety. Prints a table per measurement, and writes
-// bench/results/<date>.json.
+// `npm run bench` measures what a lease costs; `npm run bench:peers` measures the same next to
+// other libraries, also in Go and Java, and their safety. Prints a table per measurement, and
+// writes bench/results/<date>.json.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
