@@ -36,6 +36,8 @@ export interface Contestant {
   /** Called once, before the first round. */
   warmUp?(): Promise<unknown>;
   measure(): Promise<Measured>;
+  /** Called once, after the last round. */
+  close?(): Promise<unknown>;
 }
 
 export interface Comparison {
@@ -54,10 +56,14 @@ const MEASUREMENT_MAX_MS = 180_000;
 export async function compare(comparison: Comparison): Promise<Section> {
   const { title, method, rounds, figures, contestants, together = false } = comparison;
   const entries = contestants.map((contestant) => new Entry(contestant));
-  for (const entry of entries) await entry.attempt(async () => entry.contestant.warmUp?.());
-  for (let round = 0; round < rounds; round += 1) {
-    if (together) await Promise.all(entries.map((entry) => entry.measure()));
-    else for (const entry of rotate(entries, round)) await entry.measure();
+  try {
+    for (const entry of entries) await entry.attempt(async () => entry.contestant.warmUp?.());
+    for (let round = 0; round < rounds; round += 1) {
+      if (together) await Promise.all(entries.map((entry) => entry.measure()));
+      else for (const entry of rotate(entries, round)) await entry.measure();
+    }
+  } finally {
+    await Promise.all(entries.map((entry) => entry.contestant.close?.()));
   }
   const all = Object.entries(figures).map(([name, figure]) => ({
     name,
@@ -166,7 +172,9 @@ class Entry {
     let timer: NodeJS.Timeout | undefined;
     const limit = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        endWorkers();
+        // Those that other contestants keep continue.
+        if (this.contestant.close === undefined) endWorkers();
+        else void this.contestant.close();
         reject(new Error(`no result within ${MEASUREMENT_MAX_MS / 1_000} s`));
       }, MEASUREMENT_MAX_MS);
     });

@@ -31,13 +31,13 @@ interface Plan {
 }
 
 export async function* held(context: Context): AsyncGenerator<Section> {
-  const { quick, withPeers, engines, servers } = context;
+  const { quick, withPeers, commands, engines, servers } = context;
   const keepMs = quick ? 4_000 : 30_000;
   // At most half of the time, so that every library has to renew.
   const ttlMs = Math.min(10_000, Math.max(3_000, keepMs / 2));
   for (const engine of engines) {
     const server = await servers.counted(engine);
-    const contenders = contendersOn(engine, server.url, withPeers).filter(
+    const contenders = contendersOn(engine, server.url, withPeers, commands).filter(
       ({ peer }) => peer?.cannotHold === undefined,
     );
     for (const count of quick ? [1_000] : [1_000, 10_000]) {
@@ -79,11 +79,12 @@ function toFigures(engine: Engine, { keepMs, ttlMs }: Plan): Record<string, Figu
 }
 
 async function measure(
-  { library, url, kind }: Contender,
+  { library, url, kind, command }: Contender,
   { count, keepMs, ttlMs }: Plan,
   countRequests: (() => Promise<number>) | undefined,
 ): Promise<Measured> {
-  const worker = new Worker("holder.mjs", { library, url, ttlMs }, { execArgv: ["--expose-gc"] });
+  const options = { execArgv: ["--expose-gc"], command };
+  const worker = new Worker("holder.mjs", { library, url, ttlMs }, options);
   try {
     await worker.next();
     const heapBytes = await worker.ask<number>({ holdMany: count });

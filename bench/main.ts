@@ -1,19 +1,20 @@
 // `npm run bench` measures what a lease costs; `npm run bench:peers` measures the same next to
-// other libraries, and their safety. Prints a table per measurement, and writes
-// bench/results/<date>.json.
+// other libraries, also in Go and Java, and their safety. Prints a table per measurement, and
+// writes bench/results/<date>.json.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { check } from "./check.ts";
-import { contention } from "./contention.ts";
+import { contention, requestsPerLock } from "./contention.ts";
 import { failover } from "./failover.ts";
 import { guards } from "./guards.ts";
 import { handover } from "./handover.ts";
 import { held } from "./held.ts";
 import { httpGuards } from "./http-guard.ts";
 import { pairs } from "./pairs.ts";
+import { buildPeers, type Commands, listForeignPinned } from "./peers/build.ts";
 import { installPeers, listPinned } from "./peers/install.ts";
 import { packageSize } from "./peers/package-size.ts";
 import { overlap, proof } from "./peers/safety-commands.ts";
@@ -29,6 +30,7 @@ import {
   type Section,
   writeRun,
 } from "./results.ts";
+import { revocation } from "./revocation.ts";
 import { type Engine, engines, Servers } from "./servers.ts";
 import { start } from "./start.ts";
 import type { Topic } from "./topic.ts";
@@ -40,10 +42,12 @@ const topics: Readonly<Record<string, Topic>> = {
   pairs,
   handover,
   contention,
+  requests: requestsPerLock,
   failover,
   restarts,
   start,
   waiters,
+  revocation,
   held,
   guards,
   http: httpGuards,
@@ -71,12 +75,26 @@ const defaults: Readonly<Record<string, readonly string[]>> = {
 };
 
 const USAGE = `npm run bench -- [topic ...] [--quick] [--store A,B] [--compare FILE]
-npm run bench:peers -- the same, next to other libraries, which are installed on demand into bench/peers
+npm run bench:peers -- the same, next to other libraries
 
   topic           ${Object.keys(topics).join(", ")}
   --quick         measure just enough to see that everything works
   --store A,B     only these: ${engines.join(", ")}
   --compare FILE  print the values of an earlier run next to the new ones: bench/results/<date>.json
+
+bench:peers installs the Node libraries into bench/peers, and builds the workers in Go (redislock,
+etcd's concurrency.Mutex) and Java (Redisson, Curator) into node_modules/.cache. It prints what is
+skipped because go, mvn, java or javac is missing. These topics include them:
+
+  contention      1, 2 and 8 processes on one lock: locks per second, fairness, longest wait; one process
+                  also against two plain writes
+  requests        requests at the server for one lock
+  handover        from release to the next holder, against a bare notification; on etcd also after 100 ms
+  waiters         requests per second of 100 waiters, and for a handover
+  held            requests in 30 s of 10,000 locks
+  revocation      (only Tenure) from revoke() to lease.signal, against a bare notification
+
+A ratio above 1 means that Tenure is better. Every server runs on 127.0.0.1 and is stopped at the end.
 
 Exit code 0: all targets were reached. 1: one was missed, or a measurement failed. 2: a bad argument.`;
 
@@ -126,6 +144,7 @@ async function main({ names, stores, quick, peers, compare }: Flags): Promise<nu
   const earlier = compare === undefined ? undefined : readRun(compare);
   const startedAt = new Date();
   if (peers) await installPeers();
+  const commands: Commands = peers ? await buildPeers() : new Map();
   const folder = mkdtempSync(join(tmpdir(), "tenure-bench-"));
   const sections: Section[] = [];
   const show = (section: Section): void => {
@@ -136,7 +155,7 @@ async function main({ names, stores, quick, peers, compare }: Flags): Promise<nu
     await using servers = new Servers(folder);
     for (const name of names) {
       console.log(`\n[${formatClock(Date.now() - startedAt.getTime())}] ${name} ...`);
-      const context = { quick, withPeers: peers, engines: stores, servers };
+      const context = { quick, withPeers: peers, commands, engines: stores, servers };
       try {
         for await (const section of topics[name]?.(context) ?? []) show(section);
       } catch (error) {
@@ -149,7 +168,12 @@ async function main({ names, stores, quick, peers, compare }: Flags): Promise<nu
       command: `${peers ? "bench:peers" : "bench"} ${process.argv.slice(2).join(" ")}`.trim(),
       startedAt: startedAt.toISOString(),
       machine: describeMachine(),
-      versions: [...readVersions(), ...(await servers.versions()), ...(peers ? listPinned() : [])],
+      versions: [
+        ...readVersions(),
+        ...(await servers.versions()),
+        ...(peers ? listPinned() : []),
+        ...listForeignPinned(commands),
+      ],
       sections,
     });
     console.log(`\nwritten to ${file}`);

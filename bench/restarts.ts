@@ -31,13 +31,9 @@ export async function* restarts(context: Context): AsyncGenerator<Section> {
       method: `${CANDIDATES} processes, ttl 10 s; ${rounds} x ${count} times the leader resigns, closes and is back after ${BACK_MS} ms. A library without an election leads by its lock. The target is three bare round trips (one takes ${tripMs.toFixed(2)} ms) and ${ALLOWED_MS} ms.`,
       rounds,
       figures: { times: { ...milliseconds, atMost: 3 * tripMs + ALLOWED_MS } },
-      contestants: toContestants(
-        context,
-        { engine, url, topic: "restarts" },
-        async (contender) => ({
-          times: await measureGaps(contender, count),
-        }),
-      ),
+      contestants: toContestants(context, { engine, url, topic: "restarts" }, (contender) => ({
+        measure: async () => ({ times: await measureGaps(contender, count) }),
+      })),
     });
   }
 }

@@ -12,7 +12,7 @@ import { startEtcd } from "../test/servers/etcd.ts";
 import { needEngine } from "../test/servers/given.ts";
 import { startPostgres } from "../test/servers/postgres.ts";
 import { startRedis } from "../test/servers/redis.ts";
-import { etcdRequests, postgresRequests, zookeeperRequests } from "../test/servers/requests.ts";
+import { etcdMessages, postgresRequests, zookeeperRequests } from "../test/servers/requests.ts";
 import { disposeAll, type RunningServer } from "../test/servers/server.ts";
 import { startZooKeeper } from "../test/servers/zookeeper.ts";
 
@@ -95,7 +95,7 @@ export class Servers implements AsyncDisposable {
     }
     if (engine === "etcd") {
       const server = await this.#keep(startEtcd({ own: true }));
-      return { url: server.url, requests: () => etcdRequests(server) };
+      return { url: server.url, requests: () => etcdMessages(server) };
     }
     const server = await this.#keep(startZooKeeper({ own: true }));
     return { url: server.url, requests: () => zookeeperRequests(server) };

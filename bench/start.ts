@@ -26,8 +26,8 @@ export async function* start(context: Context): AsyncGenerator<Section> {
       method: "Starting Node, importing, connecting, the first acquire.",
       rounds,
       figures: { "first lock": milliseconds },
-      contestants: toContestants(context, target, async (contender) => ({
-        "first lock": await measureFirstLock(contender),
+      contestants: toContestants(context, target, (contender) => ({
+        measure: async () => ({ "first lock": await measureFirstLock(contender) }),
       })),
     });
   }

@@ -1,8 +1,10 @@
-// Worker processes of the benchmarks and safety trials. A Worker is forked and answers one order at
-// a time over IPC. A Child (test/support/process) writes its events synchronously, which a trial
-// that stops its worker needs. Both kinds are killed when this process ends.
+// Worker processes of the benchmarks and safety trials. A Worker answers one order at a time: over
+// IPC if it is a Node program, over stdin and stdout if it is written in another language. A Child
+// (test/support/process) writes its events synchronously, which a trial that stops its worker
+// needs. All of them are killed when this process ends.
 
-import { type ChildProcess, fork } from "node:child_process";
+import { type ChildProcess, fork, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { Child } from "../test/support/process/child.ts";
 
@@ -14,6 +16,11 @@ process.once("exit", endWorkers);
 interface WorkerOptions {
   /** Arguments for node. */
   readonly execArgv?: readonly string[] | undefined;
+  /**
+   * Runs this command in place of the Node program. Its last argument is the settings. Each line of
+   * its stdin is an order and each line of its stdout a message, as JSON.
+   */
+  readonly command?: readonly string[] | undefined;
 }
 
 export class Worker {
@@ -24,17 +31,21 @@ export class Worker {
   #notify: () => void = () => undefined;
 
   /** `program`: the name of a file in bench/workers, or a URL. */
-  constructor(program: string | URL, settings: object, { execArgv = [] }: WorkerOptions = {}) {
-    const url = program instanceof URL ? program : new URL(`./workers/${program}`, import.meta.url);
-    this.process = fork(fileURLToPath(url), [JSON.stringify(settings)], {
-      execArgv: [...execArgv],
-      stdio: ["inherit", "inherit", "pipe", "ipc"],
-    });
-    living.add(this);
-    this.process.on("message", (message) => {
+  constructor(program: string | URL, settings: object, options: WorkerOptions = {}) {
+    const receive = (message: unknown): void => {
       this.#messages.push(message);
       this.#notify();
-    });
+    };
+    this.process = start(program, JSON.stringify(settings), options);
+    living.add(this);
+    this.process.on("message", receive);
+    // Only a program in another language has a stdout of its own.
+    if (this.process.stdout !== null)
+      createInterface({ input: this.process.stdout }).on("line", (line) =>
+        receive(JSON.parse(line)),
+      );
+    // Writing to a killed worker fails; its end reports that.
+    this.process.stdin?.on("error", () => undefined);
     // "close", not "exit": by then every message has been read.
     this.process.once("close", () => {
       living.delete(this);
@@ -49,7 +60,8 @@ export class Worker {
   }
 
   send(order: object): void {
-    this.process.send(order);
+    if (this.process.stdin === null) this.process.send(order);
+    else this.process.stdin.write(`${JSON.stringify(order)}\n`);
   }
 
   /** The next message; rejects when the worker ends, or sends none in time. */
@@ -109,11 +121,29 @@ export class Worker {
   }
 }
 
+function start(
+  program: string | URL,
+  settings: string,
+  { execArgv = [], command }: WorkerOptions,
+): ChildProcess {
+  if (command !== undefined) {
+    const [file = "", ...args] = command;
+    return spawn(file, [...args, settings], { stdio: "pipe" });
+  }
+  const url = program instanceof URL ? program : new URL(`./workers/${program}`, import.meta.url);
+  return fork(fileURLToPath(url), [settings], {
+    execArgv: [...execArgv],
+    stdio: ["inherit", "inherit", "pipe", "ipc"],
+  });
+}
+
 /** A library and the server that it locks on. */
 export interface Target {
-  /** The name of a file in bench/peers/libraries. */
+  /** The name of a file in bench/peers/libraries, or a name that the command knows. */
   readonly library: string;
   readonly url: string;
+  /** The worker of a library in another language. @default the Node program of the topic */
+  readonly command?: readonly string[] | undefined;
 }
 
 let resources = 0;
@@ -124,20 +154,50 @@ export function newResource(): string {
   return `bench-${process.pid}-${resources}`;
 }
 
+interface LockerPlan {
+  readonly count: number;
+  readonly ttlMs?: number;
+}
+
+/** Workers that lock through one library. */
+export class Lockers {
+  readonly workers: readonly [Worker, ...Worker[]];
+
+  private constructor({ library, url, command }: Target, { count, ttlMs = 10_000 }: LockerPlan) {
+    const open = (): Worker => new Worker("locker.mjs", { library, url, ttlMs }, { command });
+    const workers: [Worker, ...Worker[]] = [open()];
+    while (workers.length < count) workers.push(open());
+    this.workers = workers;
+  }
+
+  /** Resolves when all of them are connected. */
+  static async start(target: Target, plan: LockerPlan): Promise<Lockers> {
+    const lockers = new Lockers(target, plan);
+    try {
+      await Promise.all(lockers.workers.map((worker) => worker.next()));
+      return lockers;
+    } catch (error) {
+      await lockers.end();
+      throw error;
+    }
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.workers.map((worker) => worker.end()));
+  }
+}
+
 /** Starts workers that lock through one library, and ends them after the work. */
 export async function withLockers<T>(
-  { library, url }: Target,
-  { count, ttlMs = 10_000 }: { readonly count: number; readonly ttlMs?: number },
+  target: Target,
+  plan: LockerPlan,
   work: (workers: readonly [Worker, ...Worker[]]) => Promise<T>,
 ): Promise<T> {
-  const start = (): Worker => new Worker("locker.mjs", { library, url, ttlMs });
-  const workers: [Worker, ...Worker[]] = [start()];
-  while (workers.length < count) workers.push(start());
+  const lockers = await Lockers.start(target, plan);
   try {
-    await Promise.all(workers.map((worker) => worker.next()));
-    return await work(workers);
+    return await work(lockers.workers);
   } finally {
-    await Promise.all(workers.map((worker) => worker.end()));
+    await lockers.end();
   }
 }
 

@@ -1,16 +1,18 @@
 // The libraries and locks that Tenure is compared with, one entry each: the engine they run on, how
 // they behave, and what explains it where one of them is ahead. bench/peers/libraries has the code
-// that uses each of them.
+// that uses each of them; bench/peers/go and bench/peers/java have it for other languages.
 
 import { join } from "node:path";
 import type { Engine } from "../servers.ts";
 import type { Target } from "../workers.ts";
+import type { Commands, Language } from "./build.ts";
 
 /** The measurements in which a peer may be ahead of Tenure for a stated reason. */
 export type ReasonTopic =
   | "pairs"
   | "handover"
   | "contention"
+  | "requests"
   | "restarts"
   | "start"
   | "waiters"
@@ -35,6 +37,8 @@ export interface Peer {
   readonly cannotHold?: string;
   /** Why its holder cannot be cut off. */
   readonly cannotBeCutOff?: string;
+  /** How long its code gets faster after the start. @default half a second */
+  readonly warmUpMs?: number;
   /** Locks that one process takes at a time, at most. */
   readonly inFlightMax?: number;
   /** Why it may be ahead of Tenure; `any` holds for every topic. */
@@ -47,7 +51,15 @@ const NO_WAKEUP = "does less: polls, and the lock is free until the next poll";
 const NO_WRITE = "does less: the next candidate leads without a write of its own and gets no token";
 const LEASE_ID = "one server only: etcd derives it from the member's number and clock";
 
-const onRedis = { pairs: ONE_KEY, start: ONE_KEY, contention: NO_QUEUE, waiters: NO_WAKEUP };
+const onRedis = {
+  pairs: ONE_KEY,
+  start: ONE_KEY,
+  contention: NO_QUEUE,
+  requests: NO_QUEUE,
+  waiters: NO_WAKEUP,
+};
+/** Its compiler needs this long; with eight processes on two cores it is still not done then. */
+const JVM_WARM_UP_MS = 8_000;
 const third = (ttlMs: number): number => ttlMs / 3;
 
 /** Renewal intervals are those in the sources of the versions pinned in bench/peers. */
@@ -107,6 +119,16 @@ export const peers: readonly Peer[] = [
     reasons: onRedis,
   },
   {
+    name: "SET NX poller",
+    engine: "redis",
+    library: "poller",
+    package: null,
+    token: "value",
+    renewEveryMs: third,
+    cannotHold: "it has a timer for each lock",
+    reasons: onRedis,
+  },
+  {
     name: "advisory",
     engine: "postgres",
     package: null,
@@ -135,6 +157,42 @@ export const peers: readonly Peer[] = [
   },
 ];
 
+/** In other languages. They take part in the topics that compare processes. */
+const otherLanguages: readonly (Peer & { readonly language: Language })[] = [
+  {
+    name: "redislock (Go)",
+    engine: "redis",
+    language: "go",
+    library: "redislock",
+    package: null,
+    cannotHold: "it never renews by itself",
+    reasons: onRedis,
+  },
+  {
+    name: "Redisson fair lock (Java)",
+    engine: "redis",
+    language: "java",
+    library: "redisson-fair",
+    package: null,
+    warmUpMs: JVM_WARM_UP_MS,
+  },
+  {
+    name: "concurrency.Mutex (Go)",
+    engine: "etcd",
+    language: "go",
+    library: "etcd-mutex",
+    package: null,
+  },
+  {
+    name: "Curator InterProcessMutex (Java)",
+    engine: "zookeeper",
+    language: "java",
+    library: "curator-mutex",
+    package: null,
+    warmUpMs: JVM_WARM_UP_MS,
+  },
+];
+
 /** Tenure or a peer, on one server. */
 export interface Contender extends Target {
   readonly name: string;
@@ -143,24 +201,32 @@ export interface Contender extends Target {
   readonly peer?: Peer | undefined;
 }
 
-/** Tenure and, if wanted, the peers of this engine. `url`: the server's; for SQLite, a folder. */
+/**
+ * Tenure and, if wanted, the peers of this engine: those for Node, and those in the languages for
+ * which there is a command. `url`: the server's; for SQLite, a folder.
+ */
 export function contendersOn(
   engine: Engine,
   url: string,
   withPeers: boolean,
+  commands: Commands = new Map(),
 ): [Contender, ...Contender[]] {
-  const found = withPeers ? peers.filter((peer) => peer.engine === engine) : [];
+  const toContender = (peer: Peer, command?: readonly string[]): Contender => ({
+    name: peer.name,
+    kind: "peer",
+    library: peer.library ?? peer.name,
+    url,
+    peer,
+    command,
+  });
+  const isHere = (peer: Peer): boolean => withPeers && peer.engine === engine;
   return [
     { name: "tenure", kind: "tenure", library: "tenure", url: toTenureUrl(engine, url) },
-    ...found.map(
-      (peer): Contender => ({
-        name: peer.name,
-        kind: "peer",
-        library: peer.library ?? peer.name,
-        url,
-        peer,
-      }),
-    ),
+    ...peers.filter(isHere).map((peer) => toContender(peer)),
+    ...otherLanguages.filter(isHere).flatMap((peer) => {
+      const command = commands.get(peer.language);
+      return command === undefined ? [] : [toContender(peer, command)];
+    }),
   ];
 }
 

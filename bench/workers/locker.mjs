@@ -6,8 +6,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { hostMs, settings } from "../../test/process/workers/kit.mjs";
 
 const { locker } = await import(`../peers/libraries/${settings.library}.mjs`);
-const { lock } = await locker(settings);
+const { lock, section = lockAndUnlock } = await locker(settings);
 const unlocks = new Map();
+
+/** One critical section; `onLocked` is called inside it. */
+async function lockAndUnlock(resource, onLocked) {
+  const unlock = await lock(resource);
+  onLocked();
+  await unlock();
+}
 
 async function take(resource) {
   unlocks.set(resource, await lock(resource));
@@ -23,8 +30,8 @@ async function free(resource) {
 /** Through a client for each, as separate programs would; returns when each was granted. */
 function takeEach(resources) {
   const wait = async (resource) => {
-    const own = await locker(settings);
-    await own.lock(resource);
+    const other = await locker(settings);
+    await other.lock(resource);
     return hostMs();
   };
   return Promise.all(resources.map(wait));
@@ -32,13 +39,16 @@ function takeEach(resources) {
 
 async function contend({ contend: resource, contendMs }) {
   const until = hostMs() + contendMs;
-  let locks = 0;
-  while (hostMs() < until) {
-    const unlock = await lock(resource);
-    await unlock();
-    if (hostMs() < until) locks += 1;
+  let [locks, taken, longestMs] = [0, 0, 0];
+  for (let now = hostMs(); now < until; ) {
+    await section(resource, () => {
+      longestMs = Math.max(longestMs, hostMs() - now);
+    });
+    taken += 1;
+    now = hostMs();
+    if (now < until) locks += 1;
   }
-  return locks;
+  return { locks, taken, longestMs };
 }
 
 /** Also measures its own CPU share in a window in which all of them only wait. */

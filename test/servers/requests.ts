@@ -15,6 +15,13 @@ export async function etcdRequests({ host, port }: RunningServer): Promise<numbe
   return found.reduce((sum, match) => sum + Number(match[2]), 0);
 }
 
+/** Counts every message of a client: unary calls, and messages on streams, watches included. */
+export async function etcdMessages({ host, port }: RunningServer): Promise<number> {
+  const text = await (await fetch(`http://${host}:${port}/metrics`)).text();
+  const found = [...text.matchAll(/^grpc_server_msg_received_total\{.*\} (\d+)$/gm)];
+  return found.reduce((sum, match) => sum + Number(match[1]), 0);
+}
+
 /** Every request of the Redis store is one script. */
 export async function redisRequests(server: RedisServer): Promise<number> {
   const stats = String(await server.command("INFO", "commandstats"));

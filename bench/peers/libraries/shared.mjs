@@ -1,7 +1,8 @@
 // What the files in this folder share. Each of them uses one library and exports two functions.
 // `holder({ url, ttlMs })` keeps locks by the library's own renewal: acquire(resource) waits for a
 // lock and resolves with { isHeld }. `locker({ url, ttlMs })` takes and frees locks: lock(resource)
-// waits as the library does, and resolves with a function that frees the lock.
+// waits as the library does, and resolves with a function that frees the lock. If a library has
+// another form for a critical section, it is section(resource, onLocked).
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
 

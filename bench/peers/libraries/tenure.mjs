@@ -34,6 +34,7 @@ export async function locker({ url, ttlMs }) {
         () => lease.token,
       );
     },
+    section: (resource, onLocked) => tenure.withLease(resource, { waitMs: 120_000 }, onLocked),
     close: () => tenure.close(),
   };
 }
