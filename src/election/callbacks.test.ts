@@ -145,9 +145,9 @@ describe("callbacks that fail", () => {
     one.election.start();
     await world.clock.advance(2_000);
     expect(one.eventTypes()).toEqual([
+      "campaignFailed",
+      "campaignFailed",
       "campaigning",
-      "campaignFailed",
-      "campaignFailed",
       "elected",
     ]);
   });

@@ -167,7 +167,11 @@ export class Candidate implements Election {
 
   async #win(): Promise<HeldLease> {
     this.#state = "campaigning";
-    this.#report({ type: "campaigning" });
+    let isReported = false;
+    const onQueued = (): void => {
+      if (!isReported) this.#report({ type: "campaigning" });
+      isReported = true;
+    };
     const {
       rank = 0,
       prepare: _p,
@@ -179,7 +183,9 @@ export class Candidate implements Election {
     const options = { ...lease, waitMs: Number.POSITIVE_INFINITY, signal: this.#stopped.signal };
     for (;;) {
       try {
-        return await this.#parts.leases.acquireHeld(this.name, options, rank);
+        const won = await this.#parts.leases.acquireHeld(this.name, options, { rank, onQueued });
+        onQueued();
+        return won;
       } catch (error) {
         if (isTenureError(error, "CLOSED")) throw error;
         await this.#reportAndPause((retryInMs) => ({ type: "campaignFailed", error, retryInMs }));

@@ -7,7 +7,7 @@ import type { ReleaseResult } from "../holder/lease.ts";
 export type ElectionEvent =
   /** `prepare` threw. This candidate does not campaign; `prepare` runs again after `retryInMs`. */
   | { readonly type: "prepareFailed"; readonly error: unknown; readonly retryInMs: number }
-  /** Prepared, and in the queue. */
+  /** Prepared, and in the queue of the store. */
   | { readonly type: "campaigning" }
   /** The store or a guard rejected a request or is unavailable. Retried after `retryInMs`. */
   | { readonly type: "campaignFailed"; readonly error: unknown; readonly retryInMs: number }

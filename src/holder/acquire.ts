@@ -46,6 +46,8 @@ export interface WaitPlan {
   readonly signal: AbortSignal | undefined;
   /** Attempts with a lower rank come first in the queue. */
   readonly rank?: number | undefined;
+  /** Called each time the store confirms that the attempt is in the queue. */
+  readonly onQueued?: (() => void) | undefined;
 }
 
 /** How often a caller that does not wait tries to reach an unavailable store. */
@@ -173,6 +175,7 @@ class Acquisition {
         if (outcome.kind === "queued") {
           this.#heldBy = outcome.holderId;
           if (atStore === "nothing") atStore = "queued";
+          this.#wait.onQueued?.();
           if (!(await this.#untilWoken(session, awaited))) return TRY_AGAIN;
         }
         // The store may have reported a handoff before it answered the request.

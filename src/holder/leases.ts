@@ -149,15 +149,19 @@ export class Leases {
   /**
    * Acquires without looking for a lease in the call chain. Elections and once() call it too: they
    * wait on behalf of their own loop, not of the calling code. The caller has checked the names of
-   * `options`. `rank`: the place in the queue, for elections.
+   * `options`.
    */
-  async acquireHeld(resource: string, options: AcquireOptions, rank?: number): Promise<HeldLease> {
+  async acquireHeld(
+    resource: string,
+    options: AcquireOptions,
+    place: Pick<WaitPlan, "rank" | "onQueued"> = {},
+  ): Promise<HeldLease> {
     const waitMs = this.planWaitMs(options);
     const signal = checkSignal(options.signal);
     const answer = await this.#acquire(resource, options, {
       waitMs: waitMs === 0 ? undefined : waitMs,
       signal,
-      rank,
+      ...place,
     });
     if (answer instanceof HeldLease) return answer;
     throw toTimeoutError(this.#acquireParts, { resource, waitMs, heldBy: answer.heldBy });
