@@ -53,7 +53,9 @@ export const handsOffAtOnce: MakeChecker = (plan) => {
       for (const waiter of waiters.waitersFor(resource)) {
         if (waiter.queuedAt >= freeSince || !isCertain(waiter, plan, facts, event.at)) continue;
         // A waiter that was quiet is granted the resource when its session is renewed.
-        const since = Math.max(freeSince, facts.session(waiter.session).keptAt);
+        // One whose connection is down checks the holder after it has connected again.
+        const connectedAt = hasExpired ? waiters.notifiedFrom(waiter, 0) : freeSince;
+        const since = Math.max(freeSince, facts.session(waiter.session).keptAt, connectedAt);
         if (event.at - since <= limitMs) continue;
         isOver = true;
         const how = hasExpired ? "expired" : "was freed";

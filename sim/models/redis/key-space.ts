@@ -162,6 +162,11 @@ export class KeySpace {
 
   readonly #commands: Readonly<Record<string, (words: readonly string[]) => Reply>> = {
     GET: ([, key = ""]) => this.#text(key),
+    MGET: (words) =>
+      words.slice(1).map((key) => {
+        const data = this.#entry(key)?.data;
+        return typeof data === "string" ? data : null;
+      }),
     SET: ([, key = "", text = "", ...options]) => {
       const [option, ms] = options;
       if (option !== undefined && (option !== "PX" || options.length !== 2))

@@ -38,7 +38,9 @@ export class Batch {
 
   ask(ask: Ask): Promise<string> {
     return new Promise((resolve, reject) => {
-      if (this.#pending.push({ ...ask, resolve, reject }) === 1) this.#soon(() => this.flush());
+      const { kind, words, limitMs } = ask;
+      const pending = { kind, words, limitMs, resolve, reject };
+      if (this.#pending.push(pending) === 1) this.#soon(() => this.flush());
     });
   }
 

@@ -10,11 +10,11 @@ import { EXPIRY_WATCHERS } from "../queue-policy.ts";
 import { START_ERA, VERIFY_ERA } from "./era.lua.ts";
 
 /** How long the last attempt on a free resource, and a queue without renewals, are kept. */
-const KEEP_MS = 3_600_000;
+export const KEEP_MS = 3_600_000;
 /** Redis counts to 2^63. A token above this leaves no room for a new era. */
 const TOKEN_MAX = "9.2e18";
 /** Every integer below 2^53 is exact as a Lua number. */
-const EXACT_MAX = "9007199254740992";
+export const EXACT_MAX = "9007199254740992";
 const MALFORMED =
   "the record of this resource is malformed, because another program has written it; delete its key if no process holds the resource";
 
@@ -155,15 +155,14 @@ local function dropNotices(lease)
   redis.pcall('SREM', base .. 'n:' .. lease.session, granted, wanted)
 end
 
--- Writes a new holder: "taker" has session, attempt and record. The commands that can fail come
--- first.
-local function hold(lease, taker)
+-- Writes a new holder. The commands that can fail come first.
+local function hold(lease, session, attempt, record)
   local token = nextToken(lease.token)
   if not lease.isListed then redis.call('ZADD', base .. 'held', '0', base .. 'r:' .. lease.resource) end
   dropNotices(lease)
-  lease.session, lease.last, lease.attempt, lease.token = taker.session, taker.session, taker.attempt, token
+  lease.session, lease.last, lease.attempt, lease.token = session, session, attempt, token
   -- As core/record.ts writes it, in place of the closing brace.
-  lease.record = string.sub(taker.record, 1, -2) .. string.format(',"grantedAtMs":%.0f}', now())
+  lease.record = string.sub(record, 1, -2) .. ',"grantedAtMs":' .. now() .. '}'
   lease.isListed = true
   save(lease)
   publishChange(lease.resource)
@@ -289,7 +288,7 @@ local function handOff(lease, requester, preferred, answered)
     publishChange(resource)
     return
   end
-  hold(lease, waiter)
+  hold(lease, waiter.session, waiter.attempt, waiter.record)
   leaveQueue(waiter.session, waiter.attempt)
   if waiter.attempt ~= answered then notify(waiter.session, 'granted', lease) end
   -- Not published: the next renewal of the new holder reports it.
@@ -324,13 +323,12 @@ local function grant(session, resource, attempt, holder, rank, record, queues)
     return lease.token
   end
   local wasHeld = isHeld(lease)
-  local waiter = {session = session, resource = resource, attempt = attempt, rank = rank, holder = holder, record = record}
   if not wasHeld and not lease.isContended then
-    hold(lease, waiter)
+    hold(lease, session, attempt, record)
     return lease.token
   end
   if wasHeld and not queues then return 'busy ' .. lease.record end
-  joinQueue(waiter)
+  joinQueue({session = session, resource = resource, attempt = attempt, rank = rank, holder = holder, record = record})
   if not wasHeld then handOff(lease, session, nil, attempt) end
   if lease.attempt == attempt then return lease.token end
   if not queues then
@@ -375,7 +373,8 @@ export interface Script {
   readonly text: string;
 }
 
-export function makeScript(name: string, body: string): Script {
-  const parts = [START_ERA, VERIFY_ERA, SESSIONS, LEASES, QUEUES, HAND_OFF, body];
+/** `common` may answer before the library is defined. */
+export function makeScript(name: string, body: string, common = ""): Script {
+  const parts = [START_ERA, VERIFY_ERA, common, SESSIONS, LEASES, QUEUES, HAND_OFF, body];
   return { name, text: `-- tenure: ${name}\n${parts.join("")}` };
 }

@@ -9,6 +9,9 @@ import { ExpiryChecks } from "../shared/expiry-checks.ts";
 import { decodeFact, SessionListeners } from "../shared/facts.ts";
 import type { Channels } from "./channels.ts";
 
+/** When to check again after a check that failed, as long as a client takes to reconnect. */
+const AFTER_FAILURE_MS = "50";
+
 export interface NoticesParts {
   readonly channels: Channels;
   /** The channel of this process. */
@@ -116,7 +119,8 @@ export class Notices {
   async #check(resource: string): Promise<number | undefined> {
     for (const sessionId of new Set(this.#waiting.get(resource)?.values())) {
       const sentAt = this.#parts.clock.now();
-      const checkInMs = await this.#parts.checkExpiry(resource, sessionId);
+      const check = this.#parts.checkExpiry(resource, sessionId);
+      const checkInMs = await check.catch(() => AFTER_FAILURE_MS);
       const delayMs = this.#toDelayMs(checkInMs, sentAt);
       if (delayMs !== undefined) return delayMs;
     }

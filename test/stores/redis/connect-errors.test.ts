@@ -175,7 +175,7 @@ describe.each(libraries)("through %s", (library) => {
 
 /** Exactly as in docs/stores/redis.md. */
 const DOCUMENTED =
-  "+evalsha +eval +exists +del +pexpire +pttl +incr +incrby +get +set +time +zadd +zrem +zcard +zrange +zrandmember +zrangebylex +zrevrangebyscore +hset +hget +hdel +hkeys +hlen +sadd +srem +smembers +publish +subscribe +unsubscribe +wait";
+  "+evalsha +eval +exists +del +pexpire +pttl +incr +incrby +get +mget +set +time +zadd +zrem +zcard +zrange +zrandmember +zrangebylex +zrevrangebyscore +hset +hget +hdel +hkeys +hlen +sadd +srem +smembers +publish +subscribe +unsubscribe +wait";
 
 describe("settings", () => {
   /** A mock: answers INFO like a server of this version, and nothing else. */

@@ -1,7 +1,10 @@
 // Goal: only the right sessions are notified, once, and a lost notification costs at most one
 // renewal. Method: a real server whose messages are read by another client.
-import { expect, test } from "vitest";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { systemParts } from "../../../src/runtime/system.ts";
 import type { LeaseRef, Store } from "../../../src/stores/contract.ts";
+import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
@@ -107,13 +110,33 @@ test("S8: malformed messages, and facts about other sessions, are ignored", asyn
   expect(two).toMatchObject({ grants: [{ attempt: "two.queued" }], losses: [], wishes: [] });
 });
 
-test("a request that may be queued is sent after the subscription", async () => {
-  const { store, base } = await opened();
+test("L2: a request that may be queued is sent after the subscription", async () => {
+  const { store, prefix, base } = await opened();
   await session(store, "one");
   await take(store, "one", "r");
-  await session(store, "two");
-  await queue(store, "two", "r");
-  expect(await redis().command("PUBSUB", "CHANNELS", `${base}f:*`)).toHaveLength(1);
+  const client = new Redis(redis().url);
+  onTestFinished(() => client.disconnect());
+  const duplicate = client.duplicate.bind(client);
+  let openGate: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    openGate = resolve;
+  });
+  client.duplicate = (override) => {
+    const copy = duplicate(override);
+    const connect = copy.connect.bind(copy);
+    copy.connect = () => gate.then(connect);
+    return copy;
+  };
+  const other = await redisStore({ client, prefix })(systemParts());
+  onTestFinished(() => other.close());
+  await session(other, "two");
+  const queued = queue(other, "two", "r");
+  // Two answers on the same connection: the request would have arrived before them.
+  for (let round = 0; round < 2; round += 1) await client.ping();
+  expect(await redis().command("ZCARD", `${base}w:r`)).toBe(0);
+  openGate();
+  await queued;
+  expect(await redis().command("PUBSUB", "CHANNELS", `${base}f:*`)).toHaveLength(2);
 });
 
 test("a waiter whose queue entry was deleted by hand has it again after a renewal", async () => {
