@@ -4,7 +4,6 @@
 // within the lag that the store states (L1).
 
 import { HEAD_START_MS } from "../../src/stores/contract.ts";
-import { renewEveryMs } from "../faults/plan.ts";
 import { CALM_MAX_MS } from "../world/network.ts";
 import type { TraceEvent } from "../world/trace.ts";
 import type { Checker, MakeChecker, Report } from "./checker.ts";
@@ -46,12 +45,6 @@ const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([
  * next one polls.
  */
 const NOTIFIED_WAITERS: ReadonlyMap<string, number> = new Map([["redis", 3]]);
-/**
- * How many waiters watch for the expiry of the holder. A later waiter learns of it with its next
- * renewal.
- */
-const EXPIRY_WATCHERS: ReadonlyMap<string, number> = new Map([["postgres", 2]]);
-
 export const firstComeFirstServed: MakeChecker = ({ isBeyondBounds, store }) =>
   withWaiters((event, waiters, facts, report) => {
     // Beyond the bounds, the clocks of later waiters may run too fast.
@@ -90,7 +83,6 @@ function checkSkippedWaiter(
 
 export const promptGrants: MakeChecker = (plan) => {
   const notified = NOTIFIED_WAITERS.get(plan.store) ?? Number.POSITIVE_INFINITY;
-  const expiryWatchers = EXPIRY_WATCHERS.get(plan.store) ?? Number.POSITIVE_INFINITY;
   const subscribeMs = SUBSCRIBE_MS.get(plan.store) ?? 0;
   let lagMs = 0;
   const check = (at: number, grant: Grant, { waiters, facts, report }: State): void => {
@@ -123,10 +115,7 @@ export const promptGrants: MakeChecker = (plan) => {
       const limitMs =
         TWO_ROUND_TRIPS_MS +
         (ahead.every(isReady) ? 0 : (1 + CLOCK_ERROR) * HEAD_START_MS) +
-        (hasExpired ? lagMs + plan.clockErrorMs : 0) +
-        (hasExpired && waiters.countAheadAtArrival(waiter, resource, facts) >= expiryWatchers
-          ? (1 + CLOCK_ERROR) * renewEveryMs(plan)
-          : 0);
+        (hasExpired ? lagMs + plan.clockErrorMs : 0);
       const lateMs = at - since - limitMs;
       if (lateMs <= 0) continue;
       const wait = `${waiter.who} waited for ${resource}, which was free,`;

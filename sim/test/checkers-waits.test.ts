@@ -79,7 +79,7 @@ describe("L3: loss of a lease", () => {
 describe("waiters", () => {
   /** On a store without handoff. */
   const check = (...steps: readonly Step[]): string[] =>
-    checkWithPlan({ ...plan, store: "postgres" }, steps);
+    checkWithPlan({ ...plan, store: "etcd" }, steps);
   /** The session's request for the grant with this token. */
   const seek = (at: number, who: string, session: string, token: bigint): Step => [
     at,
@@ -288,25 +288,6 @@ describe("waiters", () => {
     const inTime = until + plan.clockErrorMs + 20;
     expect(check(...expiring, dead, grant(inTime, 2n, "b"))).toEqual([]);
     expect(check(...expiring, dead, grant(inTime + 40, 2n, "b"))[0]).toContain("L1: p2 waited");
-  });
-
-  test("L1: where only two waiters watch for an expiry, a third learns of it with its next renewal", () => {
-    const until = CALM + 900;
-    const expiring = waiting.filter(([, , { kind }]) => kind !== "storeFreed" && kind !== "gaveUp");
-    const dead = kept(from + 50, until);
-    // Both were in the queue before b, and have expired since.
-    const gone = (name: string): Step[] => [
-      kept(from, until - 100, name),
-      seek(from + 1, `p-${name}`, name, 2n),
-    ];
-    const late = grant(until + plan.clockErrorMs + 0.9 * renewEveryMs(plan), 2n, "b");
-    const checkStore = (store: string, ...steps: Step[]): string[] =>
-      checkWithPlan({ ...plan, store }, [...expiring, dead, ...steps, late]);
-    const onlyP2 = (found: string[]): string[] =>
-      found.filter((text) => text.includes("p2 waited"));
-    expect(onlyP2(checkStore("postgres", ...gone("d"), ...gone("e")))).toEqual([]);
-    expect(onlyP2(checkStore("postgres", ...gone("d")))).toHaveLength(1);
-    expect(onlyP2(checkStore("etcd", ...gone("d"), ...gone("e")))).toHaveLength(1);
   });
 
   test("FIFO: a grant that ended before its holder learned of it does not end the wait", () => {
