@@ -22,6 +22,7 @@ import {
 } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { openFrozenServer } from "../../support/stores/postgres-frozen-clock.ts";
+import { dropSchema } from "../../support/stores/postgres-harness.ts";
 
 const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
@@ -241,7 +242,7 @@ describe.each(libraries)("data loss, through %s", (library) => {
         keeps: false,
         save: async () => undefined,
         lose: async () => {
-          await own.sql("DROP SCHEMA tenure CASCADE");
+          await dropSchema(own, "tenure");
           await (await connect(postgresStore({ url: own.url, library }))).close();
         },
       });

@@ -44,7 +44,7 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
       await until("the address of the store answers", () => answers(how.url), 10_000);
     },
     forgetting: {
-      "the schema was dropped": async () => () => sql(`DROP SCHEMA ${schema} CASCADE`),
+      "the schema was dropped": async () => () => dropSchema(server, schema),
       "rows were deleted": async () => () => sql(`DELETE FROM ${schema}.lease`),
       "the tables were truncated": async () => () =>
         sql(`TRUNCATE ${schema}.lease, ${schema}.era, ${schema}.session`),
@@ -89,5 +89,20 @@ async function answers(url: string | undefined): Promise<boolean> {
     return false;
   } finally {
     await client.end().catch(() => undefined);
+  }
+}
+
+/**
+ * PostgreSQL locks the tables of a schema one by one to drop it, and cancels the command if a
+ * request of a store needs them in another order.
+ */
+export async function dropSchema(server: PostgresServer, schema: string): Promise<void> {
+  for (;;) {
+    try {
+      await server.sql(`DROP SCHEMA ${schema} CASCADE`);
+      return;
+    } catch (error) {
+      if (!String(error).includes("deadlock detected")) throw error;
+    }
   }
 }
