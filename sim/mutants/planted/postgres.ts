@@ -94,7 +94,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres, SQL: another server process continues the same era",
-    file: sql,
+    file: "src/stores/postgres/tokens.sql.ts",
     find: "WHERE e.server = this_server;",
     replace: "WHERE e.server <> '';",
     store: "postgres",

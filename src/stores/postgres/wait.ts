@@ -1,7 +1,7 @@
 // Reports to the sessions of this process what others did to them: a queued attempt was granted, a
-// lease was revoked, a lease is wanted. Notifications bring such facts. While they cannot arrive, this
-// file polls. For the first waiters it also checks when the time of the holder
-// is up, because the database does nothing at that moment.
+// lease was revoked, a lease is wanted. Notifications bring such facts. While they cannot arrive,
+// this file polls. For the first waiters it also checks when the time of the holder is up, because
+// the database does nothing at that moment.
 
 import type { Clock, Random, Timer } from "../../async/clock.ts";
 import type { PgLink } from "../../clients/postgres/link.ts";

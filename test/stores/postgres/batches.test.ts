@@ -209,12 +209,15 @@ test("a request for a resource waits for the release of it that is in flight", a
 });
 
 describe("the SQL function", () => {
-  const grantStep = (session: string, resource: string, attempt: string) => ({
-    ...{ kind: "grant", session, resource, attempt, holder: "h", record: "x", rank: 0 },
-    queue: false,
-  });
+  const grantStep = (session: string, resource: string, attempt: string) => {
+    const holder = { holder: "h", record: "x", rank: 0, queue: false };
+    return { kind: "grant", session, resource, attempt, ...holder };
+  };
   const releaseStep = (session: string, resource: string, token: bigint) => ({
-    ...{ kind: "release", session, resource, token: String(token) },
+    kind: "release",
+    session,
+    resource,
+    token: String(token),
   });
   const call = (schema: string, steps: readonly object[]): string =>
     `SELECT ${schema}.step('${JSON.stringify(steps)}', false, 1000)`;
@@ -257,23 +260,6 @@ describe("the SQL function", () => {
       expect(await release("s", token + 1n)).toEqual([["notHeld"]]);
       expect(await release("s", token)).toEqual([["released"]]);
       expect(await release("s", token)).toEqual([["notHeld"]]);
-    });
-  });
-
-  test("S1: it waits for the disk even if synchronous_commit is off", async () => {
-    await withStore(byUrl, async ({ store, schema }) => {
-      await session(store, "s");
-      await startEraAt(schema, AHEAD);
-      await withConsole(async (client) => {
-        await client.query("SET synchronous_commit = off");
-        for (const steps of [[grantStep("s", "r", "a")], [releaseStep("s", "r", AHEAD)]]) {
-          await client.query("BEGIN");
-          await client.query(call(schema, steps));
-          const { rows } = await client.query("SHOW synchronous_commit");
-          expect(rows).toEqual([{ synchronous_commit: "on" }]);
-          await client.query("COMMIT");
-        }
-      });
     });
   });
 

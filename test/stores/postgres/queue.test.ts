@@ -1,7 +1,7 @@
 // Goal: each handoff is one statement and one notification; a lost notification costs at most one
-// renewal; nothing is granted to a session that ends at the same time. Method: a real server, counted
-// statements, a client that listens to the channel of a session, and transactions of a second
-// connection that are held open at the worst moment.
+// renewal; nothing is granted to a session that ends at the same time. Method: a real server,
+// counted statements, a client that listens to the channel of a session, and transactions of a
+// second connection that are held open at the worst moment.
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
