@@ -1,5 +1,5 @@
-// Decides which session holds a lease, by the rule of queue-policy.ts, as functions in the database.
-// Each request of the contract is one call, and so one round trip and one transaction.
+// Decides which session holds a lease, by the rule of queue-policy.ts, inside the database. Each
+// request of the contract is one call, and so one round trip and one transaction.
 // sim/models/postgres/functions.ts has the same functions in TypeScript.
 //
 // A session is alive while it has not ended and the clock of the database is before its end. Every

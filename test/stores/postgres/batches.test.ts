@@ -210,15 +210,13 @@ test("a request for a resource waits for the release of it that is in flight", a
 
 describe("the SQL function", () => {
   const grantStep = (session: string, resource: string, attempt: string) => {
-    const holder = { holder: "h", record: "x", rank: 0, queue: false };
-    return { kind: "grant", session, resource, attempt, ...holder };
+    const rest = { holder: "h", record: "x", rank: 0, queue: false };
+    return { kind: "grant", session, resource, attempt, ...rest };
   };
-  const releaseStep = (session: string, resource: string, token: bigint) => ({
-    kind: "release",
-    session,
-    resource,
-    token: String(token),
-  });
+  const releaseStep = (session: string, resource: string, held: bigint) => {
+    const token = String(held);
+    return { kind: "release", session, resource, token };
+  };
   const call = (schema: string, steps: readonly object[]): string =>
     `SELECT ${schema}.step('${JSON.stringify(steps)}', false, 1000)`;
   const step = async (schema: string, ...steps: readonly object[]): Promise<unknown> =>
