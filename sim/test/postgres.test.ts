@@ -3,9 +3,9 @@
 // of the model, with copies, promotions and late answers controlled by the test; and whole runs.
 
 import { describe, expect, test } from "vitest";
-import type { Call, PgLink, Row } from "../../src/clients/postgres/link.ts";
+import type { Call, ListeningEvents, PgLink, Row } from "../../src/clients/postgres/link.ts";
 import { encodeRecord } from "../../src/core/record.ts";
-import type { GrantRequest, Store } from "../../src/stores/contract.ts";
+import type { Grant, GrantRequest, Store } from "../../src/stores/contract.ts";
 import { openOnLink } from "../../src/stores/postgres/setup.ts";
 import { ManualClock, manualRandom } from "../../src/testing/index.ts";
 import { checkTrace } from "../checkers/judge.ts";
@@ -23,6 +23,10 @@ const RENEWAL = { ...SESSION, withdrawn: [], acknowledged: [] };
 interface World {
   readonly db: Database;
   readonly store: Store;
+  /** The grants that the store has reported to the session. */
+  readonly reported: Grant[];
+  /** Sends a notification to the process. */
+  notify(payload: string): void;
   /** Releases leave at the end of the turn of the event loop. */
   endTurn(): Promise<void>;
   /** The server's wall clock, in microseconds. */
@@ -44,7 +48,7 @@ async function world(): Promise<World> {
   const db = new Database({
     witness: { granted: nothing, freed: nothing, kept: nothing },
     now: () => micros,
-    notify: nothing,
+    notify: (_channel, payload) => listening?.onNotification(payload),
     isLocked: () => false,
   });
   const held = new Map<string, Promise<void>>();
@@ -57,14 +61,18 @@ async function world(): Promise<World> {
     }
     return rows;
   };
+  let listening: ListeningEvents | undefined;
   const link: PgLink = {
     library: "pg",
     address: "the model",
     query,
-    listen: undefined,
+    listen: async (_channel, events) => {
+      listening = events;
+      return { ping: async () => undefined, close: nothing };
+    },
     close: () => Promise.resolve(),
   };
-  const settings = { schema: SCHEMA, createSchema: true, listens: false, giveUpAt: 1_000 };
+  const settings = { schema: SCHEMA, createSchema: true, listens: true, giveUpAt: 1_000 };
   const parts = {
     clock,
     hostClock: clock.hostClock,
@@ -72,10 +80,18 @@ async function world(): Promise<World> {
     warn: () => undefined,
   };
   const store = await openOnLink(link, settings, parts);
-  await store.openSession({ ...SESSION, holderId: "h", ttlMs: 10_000 });
+  const reported: Grant[] = [];
+  const events = {
+    granted: (grant: Grant) => void reported.push(grant),
+    lost: nothing,
+    wanted: nothing,
+  };
+  await store.openSession({ ...SESSION, holderId: "h", ttlMs: 10_000, events });
   return {
     db,
     store,
+    reported,
+    notify: (payload) => listening?.onNotification(payload),
     endTurn: () => clock.advance(0),
     setClock: (to) => {
       micros = to;
@@ -225,6 +241,21 @@ describe("a failover to a lagging standby", () => {
     await expect(late).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", applied: "unknown" });
     // The holder retries, and the new primary decides.
     expect(await store.grant(toRequest("r"))).toEqual({ kind: "busy", holderId: "g" });
+  });
+
+  test("S6: a late notification of a grant by the old primary is ignored, and that of the new one is not", async () => {
+    const { db, store, notify, reported, endTurn } = await world();
+    await store.openSession({ sessionId: "t", limitMs: 1_000, holderId: "g", ttlMs: 10_000 });
+    const held = await store.grant({ ...toRequest("r", "by t"), sessionId: "t" });
+    if (held.kind !== "granted") throw new Error(held.kind);
+    expect((await store.grant({ ...toRequest("r", "waits"), queue: true })).kind).toBe("queued");
+    await endTurn();
+    db.promote(db.copy());
+    await store.renew(RENEWAL);
+    notify(JSON.stringify(["granted", "s", "r", String(held.token + 1n), "waits"]));
+    expect(reported).toEqual([]);
+    await store.endSession({ sessionId: "t", limitMs: 1_000 });
+    expect(reported.map(({ attempt }) => attempt)).toEqual(["waits"]);
   });
 
   test("a late grant of the old primary is accepted if the standby has it", async () => {

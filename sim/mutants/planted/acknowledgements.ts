@@ -47,14 +47,14 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   {
     name: "postgres: an acknowledgement deletes all revocations of the session",
     file: "sim/models/postgres/functions.ts",
-    find: "revocation.session !== session || !handled.has(toName(revocation))",
-    replace: "revocation.session !== session && handled.size > 0",
+    find: "row.session !== session || row.resource !== resource || row.token !== BigInt(token)",
+    replace: "row.session !== session && row.token !== BigInt(token) && resource !== '' ",
     store: "postgres",
     test: modelsTest,
   },
   {
     name: "postgres: an acknowledgement in SQL does not compare the token",
-    file: "src/stores/postgres/functions.ts",
+    file: "src/stores/postgres/grant.sql.ts",
     find: ` AND r.token = (a->>'token')::numeric;`,
     replace: ";",
     store: "postgres",

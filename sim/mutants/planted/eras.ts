@@ -70,16 +70,10 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres: a malformed notification throws",
-    file: "src/stores/postgres/notices.ts",
-    find: `  } catch {
-    return UNKNOWN;
-  }
-  if (!Array`,
-    replace: `  } catch (error) {
-    throw error;
-  }
-  if (!Array`,
+    file: "src/stores/postgres/wait.ts",
+    find: "if (fact === undefined || events === undefined || !this.#parts.isCurrent(fact)) return;",
+    replace: "if (fact === undefined || events === undefined) throw new Error(text);",
     store: "postgres",
-    test: "src/stores/postgres/notices.test.ts",
+    test: "test/stores/postgres/hostile.test.ts",
   },
 ];

@@ -1,6 +1,7 @@
-// PostgreSQL's errors, and those of its client libraries, in our words: what it means for the request, and which setting
-// mends it. An error that the server sent means that nothing was applied: it rolled the statement back. An error of the
-// connection says nothing about a request that had left.
+// Translates the errors of PostgreSQL and of its client libraries: what each means for the request,
+// and which setting fixes it. An error that the server sent means that nothing was applied, because
+// the statement was rolled back. An error of the connection says nothing about a request that was
+// sent.
 
 import {
   isTenureError,
@@ -53,12 +54,12 @@ const unreachable = unavailable(
 
 const silent = unavailable("no", ({ address }) => silence(address, "in time"));
 
-/** Something accepts connections there and says nothing, or nothing that PostgreSQL would say. */
+/** The address accepts connections and does not answer as PostgreSQL would. */
 export function silence(address: string, within: string): string {
   return `PostgreSQL at ${address} did not answer ${within}. Check host and port, the firewall, and that the server there is PostgreSQL.`;
 }
 
-/** By SQLSTATE, or by the first two characters of one; and by the codes of Node and of postgres.js. */
+/** By SQLSTATE or its first two characters, and by the codes of Node and of postgres.js. */
 const READINGS: Readonly<Record<string, Reading>> = {
   "28": wrongLogin,
   "3D000": unusable(
@@ -122,7 +123,7 @@ export function failure(error: unknown, where: Circumstance): Error {
   const code = codeOf(cause);
   const reading = READINGS[code] ?? (isSqlState(cause) ? READINGS[code.slice(0, 2)] : undefined);
   if (reading !== undefined) return reading(where, cause);
-  // What a pool of pg says of a connection that it could not open; of one that is not free it says something else.
+  // The message of a pool of pg whose connection could not be opened, as opposed to a busy pool.
   if (/due to connection timeout/i.test(cause.message)) return silent(where, cause);
   if (/does not support SSL|SSL connection|tls/i.test(cause.message)) return badTls(where, cause);
   if (isSqlState(cause)) {
@@ -134,7 +135,7 @@ export function failure(error: unknown, where: Circumstance): Error {
   return new StoreUnavailableError(message, { applied: where.sent ? "unknown" : "no", cause });
 }
 
-/** The server undid the transaction because of others: the same request may pass the next time. */
+/** The server rolled the transaction back because of others. A retry may succeed. */
 export function isConflict(error: unknown): boolean {
   const code = codeOf(error);
   return code === "40001" || code === "40P01";
@@ -147,7 +148,7 @@ function codeOf(error: unknown): string {
   return Array.isArray(errors) && errors.length > 0 ? codeOf(errors[0]) : "";
 }
 
-/** Both libraries give what the server sent a severity. */
+/** In both libraries, an error that the server sent has a severity. */
 function isSqlState(error: Error): boolean {
   return "severity" in error && /^[0-9A-Z]{5}$/.test(codeOf(error));
 }

@@ -1,7 +1,7 @@
-// Several hosts behind one link. The first host that accepts writes is used. When it stops accepting
-// them, the hosts are tried again in order. Only one host is used at a time, so the requests of one
-// process never reach two servers at once. Whether two servers both act as primary is up to the
-// system that promotes them; a promotion raises the tokens.
+// Several hosts behind one link. The first host that accepts writes is used. When it stops
+// accepting them, the hosts are tried again in order. Only one host is used at a time, so the
+// requests of one process never reach two servers at once. Whether two servers both act as primary
+// is up to the system that promotes them; a promotion raises the tokens.
 
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits } from "../../async/limits.ts";

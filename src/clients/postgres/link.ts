@@ -9,7 +9,9 @@ export type Row = Readonly<Record<string, string | null>>;
 export interface Call {
   readonly text: string;
   readonly values: readonly SqlValue[];
-  /** The link sets this right before it sends. An error before that means that nothing was applied. */
+  /**
+   * The link sets this right before it sends. An error before that means that nothing was applied.
+   */
   sent: boolean;
   /** Set by the link. The answer is not awaited any more, so its connection must not be reused. */
   abandon: (() => void) | undefined;

@@ -1,5 +1,6 @@
-// From what the user gave (a URL, a pool or client of pg, an instance of postgres.js) to a link. The libraries are optional peers
-// and loaded here, when the store is opened; a missing one is named together with the command that installs it.
+// Opens a link from what the user passed: a URL, a pool or client of pg, or an instance of
+// postgres.js. The libraries are optional peers and are imported here, when the store is opened.
+// The error for a missing one names the command that installs it.
 
 import type { Clock } from "../../async/clock.ts";
 import { InvalidArgumentError, StoreUnusableError } from "../../core/errors.ts";
@@ -46,7 +47,7 @@ export async function openLink(options: LinkOptions, clock: Clock): Promise<PgLi
   const { hosts: urls, client, listenUrl, connectMs } = options;
   if (client !== undefined) return linkFromUser(client, listenUrl);
   const loaded = await loadLibrary(options.library);
-  // Each host gets its share of the time: a silent one must not use up that of the others.
+  // Each host gets its share of the time, so that a silent one does not use up that of the others.
   const shareMs = connectMs / urls.length;
   const open = ({ url: target, address }: HostUrl): PgLink => {
     const settings = { url: target, address, connectMs: shareMs, listenUrl };
@@ -132,7 +133,7 @@ function refuseUnsupported(name: PostgresLibraryName): void {
 }
 
 async function loadPg(): Promise<PgLibrary> {
-  // Named through a variable: the types of an optional peer may not be there.
+  // In a variable, because the types of an optional peer may be missing.
   const specifier: string = "pg";
   return ((await import(specifier)) as { default: PgLibrary }).default;
 }

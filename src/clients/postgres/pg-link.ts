@@ -1,6 +1,6 @@
-// The link through node-postgres (`pg`): a pool created from a URL, or a Pool or Client of the user.
-// Our own pool is replaced when a request is not answered: its other connections are probably dead
-// too, and a renewal has no time to find that out one by one.
+// The link through node-postgres (`pg`): a pool created from a URL, or a Pool or Client of the
+// user. Our own pool is replaced when a request is not answered: its other connections are probably
+// dead too, and a renewal has no time to find that out one by one.
 
 import type { Call, Listening, ListeningEvents, PgLink, Row } from "./link.ts";
 

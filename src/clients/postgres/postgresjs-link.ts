@@ -1,7 +1,7 @@
-// The link through postgres.js (`postgres`): an instance created from a URL, or one of the user. The
-// library cannot drop one connection of an instance, so our own instance is replaced as a whole when
-// a request is not answered. Statements are prepared: otherwise postgres.js asks the server for the
-// types first and needs two round trips.
+// The link through postgres.js (`postgres`): an instance created from a URL, or one of the user.
+// The library cannot drop one connection of an instance, so our own instance is replaced as a whole
+// when a request is not answered. Statements are prepared: otherwise postgres.js asks the server
+// for the types first and needs two round trips.
 
 import type { Call, Listening, ListeningEvents, PgLink, Row } from "./link.ts";
 
@@ -94,7 +94,8 @@ export function sqlFromUser(
 }
 
 async function send(sql: PostgresJs, call: Call): Promise<readonly Row[]> {
-  // The library queues and connects by itself. failures.ts knows its errors from before the sending.
+  // The library queues and connects by itself. failures.ts knows its errors from before the
+  // sending.
   call.sent = true;
   const values = call.values as string[];
   const rows = await (values.length === 0

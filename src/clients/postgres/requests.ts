@@ -1,6 +1,6 @@
 // Sends requests and never hangs: each has a limit, after which its answer counts as lost and its
-// connection as broken. Conflicts that the server rolled back are retried within the limit, with the
-// same attempt, so that one request gets one grant.
+// connection as broken. Conflicts that the server rolled back are retried within the limit, with
+// the same attempt, so that one request gets one grant.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import { getSharedLimits } from "../../async/limits.ts";

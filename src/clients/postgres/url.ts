@@ -15,50 +15,16 @@ import {
 } from "../shared/url.ts";
 
 /** The settings of libpq, pg and postgres.js that people have in their URLs. */
-const LIBRARY_SETTINGS = [
-  "application_name",
-  "channel_binding",
-  "client_encoding",
-  "connect_timeout",
-  "database",
-  "dbname",
-  "fallback_application_name",
-  "gssencmode",
-  "host",
-  "hostaddr",
-  "idle_in_transaction_session_timeout",
-  "keepalives",
-  "keepalives_count",
-  "keepalives_idle",
-  "keepalives_interval",
-  "krbsrvname",
-  "lock_timeout",
-  "options",
-  "passfile",
-  "password",
-  "port",
-  "query_timeout",
-  "replication",
-  "search_path",
-  "service",
-  "ssl",
-  "sslcert",
-  "sslcompression",
-  "sslcrl",
-  "sslkey",
-  "sslmode",
-  "sslnegotiation",
-  "sslpassword",
-  "sslrootcert",
-  "sslsni",
-  "statement_timeout",
-  "target_session_attrs",
-  "tcp_user_timeout",
-  "timezone",
-  "TimeZone",
-  "user",
-  "uselibpqcompat",
-];
+const LIBRARY_SETTINGS: readonly string[] = `
+  application_name channel_binding client_encoding connect_timeout database dbname
+  fallback_application_name gssencmode host hostaddr idle_in_transaction_session_timeout
+  keepalives keepalives_count keepalives_idle keepalives_interval krbsrvname lock_timeout
+  options passfile password port query_timeout replication search_path service ssl sslcert
+  sslcompression sslcrl sslkey sslmode sslnegotiation sslpassword sslrootcert sslsni
+  statement_timeout target_session_attrs tcp_user_timeout timezone TimeZone user
+  uselibpqcompat`
+  .trim()
+  .split(/\s+/);
 
 const KIND: UrlKind = {
   name: "A postgres: URL",

@@ -1,7 +1,8 @@
-// Sends grants and releases. Those of the same turn of the event loop share one statement, and so one
-// round trip, one commit and one flush to disk. A grant that is requested while nothing is in flight
-// leaves at once, together with the releases of that turn. So a process that releases one lease and
-// acquires the next one pays a single round trip. The database decides each request by itself.
+// Sends grants and releases. Those of the same turn of the event loop share one statement, and so
+// one round trip, one commit and one flush to disk. A grant that is requested while nothing is in
+// flight leaves at once, together with the releases of that turn. So a process that releases one
+// lease and acquires the next one pays a single round trip. The database decides each request by
+// itself.
 
 import type { Clock } from "../../async/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
@@ -30,7 +31,7 @@ export type Step =
 export type StepAnswer = readonly [kind: string, ...facts: unknown[]];
 
 /**
- * Sends steps. `waits`: for locked rows. Otherwise the answer to a step whose row is locked is null.
+ * Sends steps. `waits`: for locked rows. Otherwise a step whose row is locked is answered null.
  */
 export type SendSteps = (
   steps: readonly Step[],

@@ -1,5 +1,6 @@
-// Goal: what was given back lately is given back once more behind a failover, until it is answered, and never without one. Method:
-// requests that are counted; the failover itself is in test/stores/postgres/hosts.test.ts.
+// Goal: what was given back lately is given back once more behind a failover, until it is answered,
+// and never without one. Method: requests that are counted; the failover itself is in
+// test/stores/postgres/hosts.test.ts.
 import { expect, test } from "vitest";
 import { RecentlyGivenBack } from "./given-back.ts";
 
@@ -11,7 +12,9 @@ function world(): {
 } {
   const given = new RecentlyGivenBack();
   const made = {
-    ...{ sent: [] as string[], given, isDown: false },
+    sent: [] as string[],
+    given,
+    isDown: false,
     add: (what: string, now: number) =>
       given.add(
         what,
@@ -25,7 +28,7 @@ function world(): {
   return made;
 }
 
-test("without a failover nothing is sent; behind one, each once", async () => {
+test("without a failover nothing is sent; after one, each release is repeated once", async () => {
   const { given, add, sent } = world();
   for (const what of ["a", "b", "a"]) add(what, 0);
   await given.giveBackAgain(100);
@@ -39,7 +42,7 @@ test("without a failover nothing is sent; behind one, each once", async () => {
   expect(sent).toHaveLength(2);
 });
 
-test("one that is not answered is sent with the next renewal, and not while it is under way", async () => {
+test("a release that is not answered is repeated with the next renewal, and not while it is in flight", async () => {
   const made = world();
   made.add("a", 0);
   made.isDown = true;
@@ -52,7 +55,7 @@ test("one that is not answered is sent with the next renewal, and not while it i
   expect(made.sent).toEqual(["a", "a"]);
 });
 
-test("only the newest thousand of the last minute", async () => {
+test("only the newest thousand releases of the last minute are repeated", async () => {
   const { given, add, sent } = world();
   add("old", 0);
   for (let index = 0; index < 1_000; index += 1) add(`${index}`, 1_000);

@@ -1,5 +1,5 @@
-// What this process has released lately, or learned to be gone. A standby that lagged behind may not
-// know of it when it takes over. There, a session that continues holds the lease again, and no
+// What this process has released lately, or learned to be gone. A standby that lagged behind may
+// not know of it when it takes over. There, a session that continues holds the lease again, and no
 // process knows it. The first renewal that is answered in a newer era therefore repeats these
 // releases. Without a failover nothing is sent.
 

@@ -1,4 +1,4 @@
-// Decides who holds a lease, by the rule of queue-policy.ts, as functions in the database. Each
+// Decides which session holds a lease, by the rule of queue-policy.ts, inside the database. Each
 // request of the contract is one call, and so one round trip and one transaction.
 // sim/models/postgres/functions.ts has the same functions in TypeScript.
 //
@@ -8,10 +8,9 @@
 // leases (several of them by name), waiters, sessions, revocations. A function that must lock a
 // lease later than that does not wait for it (`try_lock`).
 
-import { ERA_GAP } from "../../core/era.ts";
 import { EXPIRY_WATCHERS } from "../queue-policy.ts";
+import { TOKENS } from "./tokens.sql.ts";
 
-const MICROS = (instant: string): string => `floor(extract(epoch FROM ${instant}) * 1000000)`;
 const IS_ALIVE = "s.ended IS NULL AND s.expires > clock_timestamp()";
 const IS_QUIET = "s.expires - (s.ttl_ms - s.quiet_after_ms) * interval '1 ms' <= clock_timestamp()";
 
@@ -27,57 +26,6 @@ const PREPARE = `
 /** Wakes the processes that watch. Without a watcher nothing is sent, which is cheaper. */
 const NOTIFY_WATCHERS = `
   PERFORM pg_notify(w.channel, 'changed') FROM "{schema}".watcher w WHERE w.until > clock_timestamp();`;
-
-/**
- * A server process is recognised by its start time. A promoted standby, a restored backup, a cluster
- * after pg_upgrade and a server after a crash all have a start time that is not the one in the
- * table, and each may have lost grants.
- */
-const TOKENS = `
--- clockToken() of core/era.ts.
-CREATE OR REPLACE FUNCTION "{schema}".clock_token() RETURNS numeric LANGUAGE sql AS $$
-  SELECT greatest(1, ${MICROS("clock_timestamp()")})
-$$;
-
--- startOfEra() of core/era.ts.
-CREATE OR REPLACE FUNCTION "{schema}".start_of_era(last_known numeric) RETURNS numeric LANGUAGE sql AS $$
-  SELECT greatest(clock, last_known + ${ERA_GAP} + floor((clock - last_known) / 2), last_known + ${ERA_GAP / 2n})
-  FROM "{schema}".clock_token() AS clock
-$$;
-
--- Where the tokens of this server process start. The first call in a new process starts an era. The
--- last known token is the highest in any row. On a promoted standby it is also the time of the last
--- commit that the standby replayed, because the former primary may have granted a new resource right
--- after that, by a clock that was ahead.
-CREATE OR REPLACE FUNCTION "{schema}".current_floor() RETURNS numeric LANGUAGE plpgsql AS $$
-DECLARE
-  this_server text := ${MICROS("pg_postmaster_start_time()")};
-  last_known numeric;
-  found_floor numeric;
-BEGIN
-  SELECT e.floor INTO found_floor FROM "{schema}".era e WHERE e.server = this_server;
-  IF found_floor IS NOT NULL THEN RETURN found_floor; END IF;
-  last_known := greatest(0, (SELECT max(l.token) FROM "{schema}".lease l),
-    ${MICROS("pg_last_xact_replay_timestamp()")});
-  INSERT INTO "{schema}".era AS e (server, floor)
-  VALUES (this_server, "{schema}".start_of_era(last_known))
-  ON CONFLICT (only_row) DO UPDATE
-  SET server = excluded.server, floor = "{schema}".start_of_era(greatest(e.floor, last_known))
-  WHERE e.server <> excluded.server
-  RETURNING e.floor INTO found_floor;
-  -- Another transaction has started the era.
-  IF found_floor IS NULL THEN SELECT e.floor INTO found_floor FROM "{schema}".era e; END IF;
-  RETURN found_floor;
-END $$;
-
--- nextToken() of core/era.ts. Called by the statement that writes the new holder (S1).
-CREATE OR REPLACE FUNCTION "{schema}".next_token(last_token numeric) RETURNS numeric LANGUAGE plpgsql AS $$
-DECLARE
-  era_floor numeric := "{schema}".current_floor();
-BEGIN
-  IF last_token >= era_floor THEN RETURN last_token + 1; END IF;
-  RETURN greatest(era_floor, "{schema}".clock_token());
-END $$;`;
 
 const LOCKS = `
 -- Locks the lease row of a resource. Creates it if it is missing.
@@ -214,13 +162,11 @@ BEGIN
       AND EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${IS_ALIVE});
     IF FOUND THEN RETURN json_build_array('busy', held_by); END IF;
   END IF;
-
   SELECT * INTO l FROM "{schema}".lease WHERE resource = p_resource FOR UPDATE;
   IF NOT EXISTS (SELECT FROM "{schema}".session s WHERE s.id = p_session AND ${IS_ALIVE}) THEN
     RETURN json_build_array('gone');
   END IF;
   IF l.resource IS NULL THEN l := "{schema}".lock_lease(p_resource); END IF;
-
   -- A repeated request: its first copy was granted. This answer reports the grant.
   IF l.attempt = p_attempt AND l.session = p_session THEN
     DELETE FROM "{schema}".handoff h
@@ -228,13 +174,11 @@ BEGIN
     RETURN json_build_array('granted', l.token::text);
   END IF;
   IF l.attempt = p_attempt THEN RETURN json_build_array('ended'); END IF;
-
   -- Free and without a queue: the attempt would be the only waiter.
   IF l.session IS NULL AND NOT l.queued THEN
     new_token := "{schema}".write_grant(p_resource, p_session, p_attempt, p_record);
     RETURN json_build_array('granted', new_token::text);
   END IF;
-
   INSERT INTO "{schema}".waiter (resource, session, attempt, holder_id, rank, record)
   VALUES (p_resource, p_session, p_attempt, p_holder, p_rank, p_record)
   ON CONFLICT (attempt) DO NOTHING;
@@ -242,7 +186,6 @@ BEGIN
   PERFORM FROM "{schema}".session WHERE id = l.session FOR SHARE;
   new_token := "{schema}".hand_off(p_resource, p_session, p_attempt, NULL);
   IF new_token IS NOT NULL THEN RETURN json_build_array('granted', new_token::text); END IF;
-
   SELECT l2.record INTO held_by FROM "{schema}".lease l2 JOIN "{schema}".session s ON s.id = l2.session
   WHERE l2.resource = p_resource AND s.ended IS NULL;
   IF NOT p_queue THEN
@@ -392,11 +335,9 @@ BEGIN${PREPARE}
       PERFORM "{schema}".hand_off(free_resource, p_session, NULL, NULL);
     END IF;
   END LOOP;
-
   UPDATE "{schema}".session AS s SET expires = clock_timestamp() + s.ttl_ms * interval '1 ms'
   WHERE s.id = p_session AND ${IS_ALIVE} RETURNING s.ttl_ms INTO new_ttl_ms;
   IF new_ttl_ms IS NULL THEN RETURN 'gone'; END IF;
-
   IF p_acknowledged <> '[]' THEN
     DELETE FROM "{schema}".revocation r USING json_array_elements(p_acknowledged::json) a
     WHERE r.session = p_session AND r.resource = a->>'resource' AND r.token = (a->>'token')::numeric;
@@ -412,7 +353,6 @@ BEGIN${PREPARE}
       AND NOT EXISTS (SELECT FROM "{schema}".lease l
         WHERE l.resource = h2.resource AND l.session = p_session AND l.token = h2.token)) AS old
   WHERE h.session = p_session AND h.resource = old.resource AND h.token = old.token;
-
   RETURN json_build_object(
     'ttlMs', new_ttl_ms,
     'floor', "{schema}".current_floor()::text,

@@ -1,7 +1,7 @@
-// The connection on which this process receives notifications. It is opened when it is needed, tested
-// with a notification of our own (behind a pooler in transaction mode none arrives), checked by a
-// heartbeat, and opened again after it breaks. Notifications are an optimisation, so nothing here
-// fails: without a connection, wait.ts polls and renewals report everything.
+// The connection on which this process receives notifications. It is opened when it is needed,
+// tested with a notification of our own (behind a pooler in transaction mode none arrives), checked
+// by a heartbeat, and opened again after it breaks. Notifications are an optimisation, so nothing
+// here fails: without a connection, wait.ts polls and renewals report everything.
 
 import type { Clock, Random, Timer } from "../../async/clock.ts";
 import type { Listening, PgLink } from "../../clients/postgres/link.ts";

@@ -1,8 +1,8 @@
 // The tables in the database, and the text that creates them. The text is idempotent, so processes
 // that start together may all run it. The row of a lease is also the token counter of its resource,
-// and Tenure never deletes it. If a person deletes or truncates rows, the triggers raise the floor of
-// the era above the lost tokens, so that tokens never fall (S1). Holders notice the new floor with
-// their next renewal and ask which of their leases are left.
+// and Tenure never deletes it. If a person deletes or truncates rows, the triggers raise the floor
+// of the era above the lost tokens, so that tokens never fall (S1). Holders notice the new floor
+// with their next renewal and ask which of their leases are left.
 
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { checkOptionNames, type OptionNames } from "../../core/options.ts";

@@ -97,7 +97,7 @@ export async function readHeld(
   return rows.map((row) => toView(row, shownRecord));
 }
 
-/** `isStandby`: the server that answered follows another one, and may lag behind it. */
+/** `isStandby`: the server that answered follows another one, and may be outdated. */
 export async function readOne(
   requests: Requests,
   resource: string,

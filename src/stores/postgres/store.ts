@@ -93,7 +93,10 @@ export class PostgresStore implements Store {
       notify: (payload) => this.#call(CALL.notify, [this.#channel, payload], OWN_LIMIT_MS),
       // A late notification of a former primary. If the grant exists, the next renewal reports it.
       isCurrent: (fact) => fact.kind !== "granted" || !this.#eras.isOutdated(fact.grant.token),
-      onGranted: ({ session, grant }) => this.#eras.add(session, grant),
+      onFact: (fact) => {
+        if (fact.kind === "granted") this.#eras.add(fact.session, fact.grant);
+        if (fact.kind === "lost") this.#noteReleased({ sessionId: fact.session, ...fact.ref });
+      },
       readFacts: (sessions) => this.#readFacts(sessions),
       checkExpiry: (resource, session) => this.#checkExpiry(resource, session),
     });

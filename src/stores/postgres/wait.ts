@@ -1,7 +1,7 @@
 // Reports to the sessions of this process what others did to them: a queued attempt was granted, a
-// lease was revoked, a lease is wanted. Notifications bring such facts. While they cannot arrive, this
-// file polls. For the first waiters it also checks when the time of the holder
-// is up, because the database does nothing at that moment.
+// lease was revoked, a lease is wanted. Notifications bring such facts. While they cannot arrive,
+// this file polls. For the first waiters it also checks when the time of the holder is up, because
+// the database does nothing at that moment.
 
 import type { Clock, Random, Timer } from "../../async/clock.ts";
 import type { PgLink } from "../../clients/postgres/link.ts";
@@ -20,7 +20,8 @@ export interface NoticesParts {
   notify(payload: string): Promise<unknown>;
   /** Whether a notified grant can be believed. */
   isCurrent(fact: Fact): boolean;
-  onGranted(fact: Extract<Fact, { kind: "granted" }>): void;
+  /** Called before a fact is reported to its session. */
+  onFact(fact: Fact): void;
   /** Reads the facts about these sessions, as shared/facts.ts encodes them. */
   readFacts(sessions: readonly string[]): Promise<readonly string[]>;
   /** Hands the resource off if its holder has expired. Resolves as `CheckExpiry` does. */
@@ -133,10 +134,8 @@ export class Notices {
     const fact = decodeFact(text);
     const events = fact && this.#sessions.get(fact.session);
     if (fact === undefined || events === undefined || !this.#parts.isCurrent(fact)) return;
-    if (fact.kind === "granted") {
-      this.settled(fact.grant.attempt);
-      this.#parts.onGranted(fact);
-    }
+    if (fact.kind === "granted") this.settled(fact.grant.attempt);
+    this.#parts.onFact(fact);
     report(events, fact);
   }
 

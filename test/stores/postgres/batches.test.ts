@@ -1,6 +1,6 @@
 // Goal: grants and releases that share a statement are each decided by their own row, as if sent
-// alone. Method: many concurrent requests through real clients, and direct calls of the two SQL
-// functions with rows that they must not take.
+// alone, and those for one resource in their order. Method: many concurrent requests through real
+// clients, and direct calls of the SQL function.
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import type { StoreUnavailableError } from "../../../src/core/errors.ts";
@@ -11,7 +11,7 @@ import { startPostgres } from "../../servers/postgres.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { countingPool } from "../../support/stores/counting-pool.ts";
-import { waitUntilFree } from "../../support/stores/until-free.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 
 const server = useServer(startPostgres);
 const LIMIT_MS = 10_000;
@@ -40,8 +40,14 @@ async function withStore(
 
 const byUrl = (): PostgresOptions => ({ url: server().url });
 
-async function session(store: Store, sessionId: string, ttlMs = 60_000): Promise<void> {
-  await store.openSession({ sessionId, holderId: `of ${sessionId}`, ttlMs, limitMs: LIMIT_MS });
+async function session(
+  store: Store,
+  sessionId: string,
+  events?: RecordedEvents,
+  ttlMs = 60_000,
+): Promise<void> {
+  const holderId = `of ${sessionId}`;
+  await store.openSession({ sessionId, holderId, ttlMs, events, limitMs: LIMIT_MS });
 }
 
 function wish(sessionId: string, resource: string, attempt: string, queue = false): GrantRequest {
@@ -81,7 +87,7 @@ async function withConsole<T>(work: (client: pg.Client) => Promise<T>): Promise<
   }
 }
 
-test("S1: forty concurrent grants take four statements, and so do their releases, and tokens increase", async () => {
+test("S1: forty concurrent grants take four statements, their releases three, and tokens increase", async () => {
   const pool = new pg.Pool({ connectionString: server().url, max: 4 });
   const counting = countingPool(pool);
   const names = Array.from({ length: 40 }, (_, index) => `r "${index}" \\ {ü}, 'x'`);
@@ -104,7 +110,7 @@ test("S1: forty concurrent grants take four statements, and so do their releases
         expect(new Set((await Promise.all(releases)).map(({ kind }) => kind))).toEqual(
           new Set(["released"]),
         );
-        expect(counting.statements - before).toBe(8);
+        expect(counting.statements - before).toBe(7);
       }
     },
   );
@@ -162,32 +168,65 @@ test("S5: concurrent releases with another session, an older token or an unknown
   });
 });
 
-describe("the SQL functions", () => {
-  const cases: readonly (readonly [string, string])[] = [
-    ["a held lease", "session = 'other'"],
-    ["a lease with waiters", "queued = true"],
-    ["a lease that this attempt held before", "attempt = 'a'"],
-  ];
-  test.each(cases)("a batch does not grant %s", async (_, state) => {
-    await withStore(byUrl, async ({ store, schema }) => {
+test("a release and a request for the same resource share a statement, in their order", async () => {
+  const pool = new pg.Pool({ connectionString: server().url, max: 4 });
+  const counting = countingPool(pool);
+  await withStore(
+    () => ({ client: counting }),
+    async ({ store }) => {
       await session(store, "s");
-      await session(store, "other");
-      const acquire = `SELECT ${schema}.acquire_free('{r,free}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
-      await startEraAt(schema, AHEAD);
-      await server().sql(`
-        INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('r', ${AHEAD + 7n}, '', '', now());
-        UPDATE ${schema}.lease SET ${state} WHERE resource = 'r'`);
-      expect(await server().sql(acquire)).toBe(`- ${AHEAD}`);
-      const token = await server().sql(`SELECT token FROM ${schema}.lease WHERE resource = 'r'`);
-      expect(token).toBe(String(AHEAD + 7n));
+      let token = requireToken(await store.grant(wish("s", "r", "a0")));
+      const before = counting.statements;
+      for (let round = 1; round <= 5; round += 1) {
+        const released = store.release({ resource: "r", sessionId: "s", token, limitMs: LIMIT_MS });
+        const next = requireToken(await store.grant(wish("s", "r", `a${round}`)));
+        expect(await released).toEqual({ kind: "released" });
+        expect(next).toBe(token + 1n);
+        token = next;
+      }
+      expect(counting.statements - before).toBe(5);
+    },
+  );
+  await pool.end();
+});
+
+test("a request for a resource waits for the release of it that is in flight", async () => {
+  await withStore(byUrl, async ({ store, schema }) => {
+    await session(store, "s");
+    const token = requireToken(await store.grant(wish("s", "r", "a")));
+    await withConsole(async (client) => {
+      await client.query("BEGIN");
+      await client.query(`SELECT FROM ${schema}.lease WHERE resource = 'r' FOR UPDATE`);
+      const released = store.release({ resource: "r", sessionId: "s", token, limitMs: LIMIT_MS });
+      const waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+      while ((await server().sql(`SELECT EXISTS (${waits})`)) !== "t");
+      const next = store.grant(wish("s", "r", "b"));
+      await client.query("COMMIT");
+      expect(requireToken(await next)).toBe(token + 1n);
+      expect(await released).toEqual({ kind: "released" });
     });
   });
+});
+
+describe("the SQL function", () => {
+  const grantStep = (session: string, resource: string, attempt: string) => {
+    const rest = { holder: "h", record: "x", rank: 0, queue: false };
+    return { kind: "grant", session, resource, attempt, ...rest };
+  };
+  const releaseStep = (session: string, resource: string, held: bigint) => {
+    const token = String(held);
+    return { kind: "release", session, resource, token };
+  };
+  const call = (schema: string, steps: readonly object[]): string =>
+    `SELECT ${schema}.step('${JSON.stringify(steps)}', false, 1000)`;
+  const step = async (schema: string, ...steps: readonly object[]): Promise<unknown> =>
+    JSON.parse(await server().sql(call(schema, steps)));
 
   test.each([
     ["expired", "expires = clock_timestamp() - interval '1 ms'"],
     ["ended", "ended = clock_timestamp()"],
   ])(
-    "S4: a batch grants nothing to a session that has %s, and releases nothing of it",
+    "S4: it grants nothing to a session that has %s, and releases nothing of it",
     async (_, state) => {
       await withStore(byUrl, async ({ store, schema }) => {
         await session(store, "s");
@@ -195,73 +234,51 @@ describe("the SQL functions", () => {
         await store.release({ resource: "mine", sessionId: "s", token, limitMs: LIMIT_MS });
         const now = requireToken(await store.grant(wish("s", "held", "h")));
         await server().sql(`UPDATE ${schema}.session SET ${state} WHERE id = 's'`);
-        const acquire = `SELECT ${schema}.acquire_free('{mine,new}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
-        expect(await server().sql(acquire)).toBe("- -");
+        const answers = await step(
+          schema,
+          grantStep("s", "mine", "a"),
+          grantStep("s", "new", "b"),
+          releaseStep("s", "held", now),
+        );
+        expect(answers).toEqual([["gone"], ["gone"], ["notHeld"]]);
         const rows = `SELECT count(*) FROM ${schema}.lease WHERE resource = 'new'`;
         expect(await server().sql(rows)).toBe("0");
-        const release = `SELECT ${schema}.release_held('{held}', '{s}', '{${now}}', 1000)`;
-        expect(await server().sql(release)).toBe("-");
       });
     },
   );
 
-  test("S5: a batch releases by session and token only", async () => {
+  test("S5: it releases by session and token only", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       await session(store, "other");
       const token = requireToken(await store.grant(wish("s", "r", "a")));
-      const release = (sessionId: string, which: bigint): Promise<string> =>
-        server().sql(`SELECT ${schema}.release_held('{r}', '{${sessionId}}', '{${which}}', 1000)`);
-      expect(await release("other", token)).toBe("-");
-      expect(await release("s", token + 1n)).toBe("-");
-      expect(await release("s", token)).toBe("released");
-      expect(await release("s", token)).toBe("-");
+      const release = (sessionId: string, which: bigint): Promise<unknown> =>
+        step(schema, releaseStep(sessionId, "r", which));
+      expect(await release("other", token)).toEqual([["notHeld"]]);
+      expect(await release("s", token + 1n)).toEqual([["notHeld"]]);
+      expect(await release("s", token)).toEqual([["released"]]);
+      expect(await release("s", token)).toEqual([["notHeld"]]);
     });
   });
 
-  const calls = (schema: string): readonly string[] => [
-    `SELECT ${schema}.acquire_free('{r,q}', '{s,s}', '{a,b}', '{x,x}', 1000)`,
-    `SELECT ${schema}.release_held('{r,q}', '{s,s}', '{${AHEAD},${AHEAD}}', 1000)`,
-  ];
-
-  test("S1: a batch waits for the disk even if synchronous_commit is off", async () => {
-    await withStore(byUrl, async ({ store, schema }) => {
-      await session(store, "s");
-      await startEraAt(schema, AHEAD);
-      await withConsole(async (client) => {
-        await client.query("SET synchronous_commit = off");
-        for (const call of calls(schema)) {
-          await client.query("BEGIN");
-          await client.query(call);
-          const { rows } = await client.query("SHOW synchronous_commit");
-          expect(rows).toEqual([{ synchronous_commit: "on" }]);
-          await client.query("COMMIT");
-        }
-      });
-    });
-  });
-
-  test("a batch notifies watchers of each change, waiters of a release, and sends nothing if there are neither", async () => {
+  test("it notifies watchers once per statement, and sends nothing without a watcher", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
       await startEraAt(schema, AHEAD);
       await withConsole(async (client) => {
         const payloads: (string | undefined)[] = [];
         client.on("notification", ({ payload }) => payloads.push(payload));
-        await client.query(`LISTEN "tenure_${schema}"`);
-        const [acquire = "", release = ""] = calls(schema);
+        const channel = `batches_watch_${schema}`;
+        await client.query(`LISTEN "${channel}"`);
         // A notification of the client's own transaction arrives before the reply to it.
-        await client.query(acquire);
-        await client.query(`UPDATE ${schema}.lease SET queued = true WHERE resource = 'q'`);
+        await client.query(call(schema, [grantStep("s", "r", "a"), grantStep("s", "q", "b")]));
         expect(payloads).toEqual([]);
-        await client.query(release);
-        expect(payloads.splice(0)).toEqual(["rq"]);
-        await client.query(`UPDATE ${schema}.lease SET queued = false, attempt = ''`);
-        await client.query(`INSERT INTO ${schema}.watcher VALUES ('w', 'infinity')`);
-        await client.query(acquire);
-        expect(payloads.splice(0).sort()).toEqual(["rq", "rr"]);
-        await client.query(release.replaceAll(String(AHEAD), String(AHEAD + 1n)));
-        expect(payloads.splice(0).sort()).toEqual(["rq", "rr"]);
+        await client.query(`INSERT INTO ${schema}.watcher VALUES ('${channel}', 'infinity')`);
+        const refs = [releaseStep("s", "r", AHEAD), releaseStep("s", "q", AHEAD)];
+        await client.query(call(schema, refs));
+        expect(payloads.splice(0)).toEqual(["changed"]);
+        await client.query(call(schema, [grantStep("s", "r", "c"), grantStep("s", "q", "d")]));
+        expect(payloads.splice(0)).toEqual(["changed"]);
       });
     });
   });
@@ -269,13 +286,14 @@ describe("the SQL functions", () => {
   test("S1: the batch that recreates a deleted row continues above its token", async () => {
     await withStore(byUrl, async ({ store, schema }) => {
       await session(store, "s");
-      const acquire = `SELECT ${schema}.acquire_free('{r,q}', '{s,s}', '{a,b}', '{x,x}', 1000)`;
       const last = AHEAD + 41n;
       await startEraAt(schema, AHEAD);
       await server().sql(`
-        INSERT INTO ${schema}.lease (resource, token, attempt, record, freed) VALUES ('r', ${last}, '', '', now());
+        INSERT INTO ${schema}.lease (resource, token, attempt, record) VALUES ('r', ${last}, '', '');
         DELETE FROM ${schema}.lease WHERE resource = 'r'`);
-      expect(await server().sql(acquire)).toBe(`${last + 1n} ${last + 1n}`);
+      const answers = await step(schema, grantStep("s", "r", "a"), grantStep("s", "q", "b"));
+      const next = ["granted", String(last + 1n)];
+      expect(answers).toEqual([next, next]);
     });
   });
 });
@@ -336,10 +354,9 @@ test("L2: waiters are notified of releases in a batch, and watchers of its grant
     const outcomes = await grantTogether(store, [wish("s", "a", "a1"), wish("s", "b", "b1")]);
     while (!seen.includes(`a ${AHEAD}`) || !seen.includes(`b ${AHEAD}`))
       await new Promise<void>((resolve) => onSeen.push(resolve));
-    await session(other, "waiter");
-    const wanted = wish("waiter", "b", "w1", true);
-    expect((await other.grant(wanted)).kind).toBe("busy");
-    const free = waitUntilFree(other, { ...wanted, signal: stop.signal });
+    const events = new RecordedEvents();
+    await session(other, "waiter", events);
+    expect((await other.grant(wish("waiter", "b", "w1", true))).kind).toBe("queued");
     const refs = ["first", "a", "b"].map((resource) => ({
       resource,
       sessionId: "s",
@@ -348,8 +365,7 @@ test("L2: waiters are notified of releases in a batch, and watchers of its grant
     const freed = refs.map((ref) => store.release({ ...ref, limitMs: LIMIT_MS }));
     const kinds = (await Promise.all(freed)).map(({ kind }) => kind);
     expect(kinds).toEqual(["released", "released", "released"]);
-    await free;
-    expect((await other.grant(wanted)).kind).toBe("granted");
+    expect(await events.tokenOf("w1")).toBe(AHEAD + 1n);
     expect(outcomes.map(requireToken)).toEqual([AHEAD, AHEAD]);
     stop.abort();
     await watching;

@@ -159,11 +159,16 @@ describe.each(["pg", "postgres"] as const)("opening through %s", (library) => {
     const request = { sessionId: "s", holderId: "h", queue: false, limitMs: 1_000 };
     await older.grant({ ...request, resource: "before", attempt: "a" });
     await older.close();
+    // What version 3 had in these tables.
     await plain().sql(
-      `ALTER TABLE ${schema}.lease DROP COLUMN granted; UPDATE ${schema}.meta SET version = 3`,
+      `ALTER TABLE ${schema}.lease DROP COLUMN granted, ADD COLUMN freed timestamptz NOT NULL DEFAULT now();
+       ALTER TABLE ${schema}.session DROP COLUMN channel, DROP COLUMN quiet_after_ms;
+       ALTER TABLE ${schema}.waiter DROP COLUMN holder_id, DROP COLUMN rank, DROP COLUMN record;
+       UPDATE ${schema}.meta SET version = 3`,
     );
     const error = await refusal({ url: plain().url, library, prefix: schema });
-    expect(error.message).toContain("run migrationSql()");
+    expect(error.message).toContain(`has version 3; this Tenure needs ${SCHEMA_VERSION}`);
+    expect(error.message).toContain("Run migrationSql(");
 
     await plain().sql(migrationSql({ prefix: schema }));
     const store = await open({ url: plain().url, library, prefix: schema });

@@ -22,6 +22,7 @@ import {
 } from "../../servers/postgres.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { openFrozenServer } from "../../support/stores/postgres-frozen-clock.ts";
+import { dropSchema } from "../../support/stores/postgres-harness.ts";
 
 const server = useServer(startPostgres);
 const libraries = ["pg", "postgres"] as const;
@@ -51,13 +52,20 @@ describe("the token rule in SQL", () => {
     await fc.assert(fc.asyncProperty(micros, ahead, close), { numRuns: 200 });
   });
 
-  test("S1: the next token of a grant in SQL, alone and in a batch, equals nextToken()", async () => {
+  test("S1: the next token of a grant in SQL equals nextToken()", async () => {
     await using frozen = await openFrozenServer(server(), "eras_next");
     await frozen.setClock(1);
-    await frozen.ask(CALL.openSession, ["s", "h", String(10n ** 13n), "5000"]);
+    await frozen.ask(CALL.openSession, [
+      "s",
+      "h",
+      String(10n ** 13n),
+      String(10n ** 13n),
+      "",
+      "5000",
+    ]);
     let attempts = 0;
     const agree = async (now: number, floor: bigint, last: bigint | undefined): Promise<void> => {
-      attempts += 2;
+      attempts += 1;
       const clock = Math.min(now, 7_000_000_000_000_000);
       await frozen.setClock(clock);
       // As after a released grant, in an era with this floor.
@@ -65,16 +73,15 @@ describe("the token rule in SQL", () => {
       await frozen.ask('UPDATE "{schema}".era SET floor = $1', [String(floor)]);
       if (last !== undefined) {
         await frozen.ask(
-          `INSERT INTO "{schema}".lease (resource, token, attempt, record, freed)
-           SELECT name, $1, '', '', 'epoch' FROM unnest('{one,many}'::text[]) AS name`,
+          `INSERT INTO "{schema}".lease (resource, token, attempt, record) VALUES ('r', $1, '', '')`,
           [String(last)],
         );
       }
-      const one = ["one", "s", `a${attempts}`, "{}", "false", "5000"];
-      const many = ["{many}", "{s}", `{a${attempts + 1}}`, "{x}", "5000"];
-      const answers = [await frozen.ask(CALL.grant, one), await frozen.ask(CALL.grants, many)];
+      const step = { kind: "grant", resource: "r", session: "s", attempt: `a${attempts}` };
+      const steps = JSON.stringify([{ ...step, holder: "h", record: "{}", rank: 0, queue: false }]);
+      const rows = await frozen.ask(CALL.step, [steps, "true", "5000"]);
       const next = nextToken({ last, floor, clock: BigInt(Math.max(1, clock)) });
-      expect(answers.map((rows) => rows[0]?.answer)).toEqual([`granted ${next}`, String(next)]);
+      expect(JSON.parse(String(rows[0]?.answer))).toEqual([["granted", String(next)]]);
     };
     const last = fc.option(token, { nil: undefined });
     // An era starts at 1 or above, because the clock does. A new row has token 0.
@@ -235,7 +242,7 @@ describe.each(libraries)("data loss, through %s", (library) => {
         keeps: false,
         save: async () => undefined,
         lose: async () => {
-          await own.sql("DROP SCHEMA tenure CASCADE");
+          await dropSchema(own, "tenure");
           await (await connect(postgresStore({ url: own.url, library }))).close();
         },
       });

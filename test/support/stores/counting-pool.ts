@@ -1,4 +1,4 @@
-// A wrapper around a pg pool that counts the statements sent through it.
+// A wrapper around a pg pool that counts the statements sent through it, or only some of them.
 import type pg from "pg";
 
 export interface CountingPool {
@@ -12,7 +12,10 @@ export interface CountingPool {
   }>;
 }
 
-export function countingPool(pool: pg.Pool): CountingPool {
+export function countingPool(
+  pool: pg.Pool,
+  counts: (text: string) => boolean = () => true,
+): CountingPool {
   const counting: CountingPool = {
     statements: 0,
     totalCount: 0,
@@ -20,7 +23,7 @@ export function countingPool(pool: pg.Pool): CountingPool {
       const client = await pool.connect();
       return {
         query: (statement) => {
-          counting.statements += 1;
+          if (counts(statement.text)) counting.statements += 1;
           return client.query(statement);
         },
         on: client.on.bind(client),

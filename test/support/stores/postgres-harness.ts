@@ -2,10 +2,12 @@
 // through a connection pooler.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { Store } from "../../../src/stores/contract.ts";
 import { type PostgresOptions, postgresStore } from "../../../src/stores/postgres/index.ts";
 import type { StoreHarness } from "../../../src/testing/index.ts";
+import { until } from "../../servers/ask.ts";
 import type { PostgresServer } from "../../servers/postgres.ts";
 
 let schemas = 0;
@@ -38,9 +40,11 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
     restart: async () => {
       await server.kill();
       await server.start();
+      // A pooler may have failed to log in during the restart, and rejects clients for a second.
+      await until("the address of the store answers", () => answers(how.url), 10_000);
     },
     forgetting: {
-      "the schema was dropped": async () => () => sql(`DROP SCHEMA ${schema} CASCADE`),
+      "the schema was dropped": async () => () => dropSchema(server, schema),
       "rows were deleted": async () => () => sql(`DELETE FROM ${schema}.lease`),
       "the tables were truncated": async () => () =>
         sql(`TRUNCATE ${schema}.lease, ${schema}.era, ${schema}.session`),
@@ -72,4 +76,33 @@ export function postgresHarness(server: PostgresServer, how: PostgresOptions): S
       for (const store of opened) await store.close();
     },
   };
+}
+
+async function answers(url: string | undefined): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    await client.query("SELECT 1");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/**
+ * PostgreSQL locks the tables of a schema one by one to drop it, and cancels the command if a
+ * request of a store needs them in another order.
+ */
+export async function dropSchema(server: PostgresServer, schema: string): Promise<void> {
+  for (;;) {
+    try {
+      await server.sql(`DROP SCHEMA ${schema} CASCADE`);
+      return;
+    } catch (error) {
+      if (!String(error).includes("deadlock detected")) throw error;
+    }
+  }
 }
