@@ -97,8 +97,8 @@ class Queue {
   #isDeciding = false;
   #linger: Timer | undefined;
   #patience: Timer | undefined;
-  /** The token of the holder that was notified, or will be, that an attempt waits. */
-  #notified = 0n;
+  /** The token of the holder that was notified, or will be, and the attempt that waits. */
+  #notice = "";
   #isClosed = false;
 
   constructor(parts: WaitParts, resource: string, onClose: () => void) {
@@ -238,17 +238,18 @@ class Queue {
    * still waits after a moment. Short leases therefore cost no notification.
    */
   #notifyLater({ createRevision: token }: QueueEntry): void {
-    if (token === this.#notified || this.#nextWaiter() === undefined) return;
-    this.#notified = token;
+    const waiter = this.#nextWaiter();
+    const notice = `${token} ${waiter?.id}`;
+    if (waiter === undefined || notice === this.#notice) return;
+    this.#notice = notice;
     this.#patience?.cancel();
     this.#patience = this.#parts.clock.setTimer(() => {
       const { client, names } = this.#parts;
       const [holder] = this.#keys.values();
-      const waiter = this.#nextWaiter();
-      if (holder?.createRevision !== token || holder.lease === 0n || waiter === undefined) return;
-      const transaction = wantTxn(names, waiter, holder);
-      client.call(txn, transaction, { limitMs: LIMIT_MS }).catch(() => {
-        this.#notified = 0n;
+      if (holder?.createRevision !== token || holder.lease === 0n) return;
+      if (this.#nextWaiter() !== waiter) return;
+      client.call(txn, wantTxn(names, waiter, holder), { limitMs: LIMIT_MS }).catch(() => {
+        this.#notice = "";
       });
     }, PATIENCE_MS);
   }
