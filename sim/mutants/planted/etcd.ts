@@ -37,8 +37,8 @@ const MUTANTS: readonly Omit<Mutant, "store">[] = [
   {
     name: "etcd: a withdrawal deletes the keys of attempts with similar names",
     file: "src/clients/etcd/names.ts",
-    find: "end: Buffer.from(`${key}\\x01`)",
-    replace: "end: Buffer.from(`${key}~`)",
+    find: "\\x01`) };",
+    replace: "~`) };",
     test: transactionsTest,
   },
   {
@@ -143,8 +143,8 @@ const MUTANTS: readonly Omit<Mutant, "store">[] = [
   {
     name: "etcd: the holder is notified of the first waiter only",
     file: wait,
-    find: "    const notice = `${token} ${waiter?.id}`;\n",
-    replace: "    const notice = `${token}`;\n",
+    find: "if (waiter === undefined || notice === this.#notice) return;",
+    replace: 'if (waiter === undefined || this.#notice !== "") return;',
     test: waitTest,
   },
   {

@@ -1,5 +1,6 @@
-// The store contract on etcd (3.4 and newer). grant.ts decides who holds a resource, batch.ts sends
-// the transactions, wait.ts and notes.ts report to sessions what other processes did.
+// The store contract on etcd (3.4 and newer). grant.ts decides which attempt holds a resource,
+// batch.ts sends the transactions, wait.ts and notes.ts report to sessions what other processes
+// did.
 
 import type { Clock } from "../../async/clock.ts";
 import type { EtcdClient, Reply } from "../../clients/etcd/client.ts";

@@ -1,12 +1,13 @@
-// Follows the queues that attempts of this process wait in, and reports when one of them becomes the
-// oldest, which means that it holds the resource. Renewals read the same queues, so a missed event
-// costs at most one renewal interval.
+// Follows the queues that attempts of this process wait in, and reports when one of them becomes
+// the oldest, which means that it holds the resource. Renewals read the same queues, so a missed
+// event costs at most one renewal interval.
 //
-// One watch per resource, however many attempts wait, reports the keys that are deleted. A grant needs no request: the oldest key of a queue stays the oldest until
-// it is deleted, because new keys are always younger. The watch stays open for a moment after the
-// last attempt, so that a contended resource costs no request for it. A watch begins "now", not at
-// the revision of the last read, because etcd serves watches that begin in the past only every
-// 100 ms. If anything was written in between, the queue is read again.
+// One watch per resource, however many attempts wait, reports the keys that are deleted. A grant
+// needs no request: the oldest key of a queue stays the oldest until it is deleted, because new
+// keys are always younger. The watch stays open for a moment after the last attempt, so that a
+// contended resource costs no request for it. A watch begins "now", not at the revision of the last
+// read, because etcd serves watches that begin in the past only every 100 ms. If anything was
+// written in between, the queue is read again.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { EtcdClient } from "../../clients/etcd/client.ts";
@@ -261,8 +262,8 @@ class Queue {
   }
 
   /**
-   * Grants the resource to a ranked attempt, or moves the attempt to the end of the queue if another
-   * one comes before it. A revision that may have been given up never becomes a token.
+   * Grants the resource to a ranked attempt, or moves the attempt to the end of the queue if
+   * another one comes before it. A revision that may have been given up never becomes a token.
    */
   async #giveWay(attempt: Attempt): Promise<void> {
     if (this.#isDeciding) return;
