@@ -11,6 +11,7 @@ const notes = "src/stores/etcd/notes.ts";
 const modelsTest = "sim/test/models.test.ts";
 const transactionsTest = "sim/test/etcd.test.ts";
 const waitTest = "src/stores/etcd/wait.test.ts";
+const batchTest = "src/stores/etcd/batch.test.ts";
 const roundTripsTest = "test/stores/etcd/round-trips.test.ts";
 
 const MUTANTS: readonly Omit<Mutant, "store">[] = [
@@ -173,7 +174,7 @@ const MUTANTS: readonly Omit<Mutant, "store">[] = [
     file: "src/stores/etcd/batch.ts",
     find: "      await release.reply.catch(() => undefined);\n",
     replace: "",
-    test: roundTripsTest,
+    test: batchTest,
   },
   {
     name: "etcd: the reported ttl is a second too long",
