@@ -35,7 +35,7 @@ export interface SessionNames {
 }
 
 /** What the key of a queued attempt says. */
-export interface QueueKey {
+interface QueueKey {
   readonly resource: string;
   readonly attempt: string;
   /** The rank, if the attempt has one. */

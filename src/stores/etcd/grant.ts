@@ -19,12 +19,12 @@ import type { Attempt, Session } from "./session.ts";
 export const QUEUE_READ_MAX = 100;
 
 /** The first keys of the queue, the oldest first. */
-export function readQueue(names: Names, resource: string): Range {
-  return { ...names.queue(resource), oldestFirst: true, limit: QUEUE_READ_MAX, keysOnly: true };
+export function readQueue({ key, end }: Span): Range {
+  return { key, end, oldestFirst: true, limit: QUEUE_READ_MAX, keysOnly: true };
 }
 
-export function readHolder(names: Names, resource: string): Range {
-  return { ...names.queue(resource), oldestFirst: true, limit: 1 };
+export function readHolder({ key, end }: Span): Range {
+  return { key, end, oldestFirst: true, limit: 1 };
 }
 
 /**
@@ -45,8 +45,9 @@ export function grantTxn(
   const own = names.attempt(resource, id);
   const key = names.queueKey({ resource, attempt: id, rank });
   const mayEnter = [exists(session.names.key), isAbsent(session.names.mark(id))];
+  const queue = names.queue(resource);
   const isFree: Compare = {
-    ...names.queue(resource),
+    ...queue,
     target: "create",
     is: "<",
     than: (options.released ?? 0n) + 1n,
@@ -72,8 +73,8 @@ export function grantTxn(
       { get: { key: session.names.key, keysOnly: true } },
       { get: { key: session.names.mark(id), keysOnly: true } },
       { get: { ...own, keysOnly: true } },
-      { get: readHolder(names, resource) },
-      { get: readQueue(names, resource) },
+      { get: readHolder(queue) },
+      { get: readQueue(queue) },
     ],
   };
 }

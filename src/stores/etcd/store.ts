@@ -144,7 +144,7 @@ export class EtcdStore implements Store {
       this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
     );
     const resources = pickResources(session);
-    const reads = resources.map((resource) => ({ get: readQueue(this.#names, resource) }));
+    const reads = resources.map((resource) => ({ get: readQueue(this.#names.queue(resource)) }));
     const parts = { client: this.#client, clock: this.#clock };
     const question = { acknowledged, reads, limitMs };
     const renewed = await renewSession(parts, session.names, question);
@@ -224,7 +224,9 @@ export class EtcdStore implements Store {
   async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
     const { resource, token, limitMs } = request;
     const endsAt = this.#clock.now() + limitMs;
-    const { kvs } = await this.#client.call(range, readHolder(this.#names, resource), { limitMs });
+    const { kvs } = await this.#client.call(range, readHolder(this.#names.queue(resource)), {
+      limitMs,
+    });
     const [holder] = kvs;
     if (holder?.createRevision !== token) return { kind: "notHeld" };
     const { answer, doubtful } = await this.#client.ask(

@@ -160,7 +160,7 @@ class Queue {
     this.#isReading = true;
     const { client, names } = this.#parts;
     try {
-      const question = readQueue(names, this.#resource);
+      const question = readQueue(names.queue(this.#resource));
       const { header, kvs } = await client.call(range, question, { limitMs: LIMIT_MS });
       this.#isReading = false;
       this.update(kvs, header.revision);
@@ -287,7 +287,7 @@ class Queue {
   /** Whether the attempt is the next one by rank and preference; see queue-policy.ts. */
   async #isFirst(attempt: Attempt): Promise<boolean> {
     const { client, names } = this.#parts;
-    const queue = { ...readQueue(names, this.#resource), keysOnly: false };
+    const queue = { ...readQueue(names.queue(this.#resource)), keysOnly: false };
     const question = [{ get: queue }, { get: { key: names.preferred(this.#resource) } }];
     const { answers } = await client.call(
       txn,
