@@ -194,7 +194,7 @@ export class EtcdStore implements Store {
       this.#queues.leave(attempt);
     }
     const transaction = withdrawTxn(this.#names, session, request);
-    await this.#client.call(txn, transaction, { limitMs, foreseen: isLeaseMissing });
+    await this.#client.call(txn, transaction, { limitMs });
     if (attempt !== undefined) session.end(attempt);
   }
 
