@@ -6,6 +6,7 @@
 import type { Mutant } from "./mutant.ts";
 import { ACKNOWLEDGEMENT_MUTANTS } from "./planted/acknowledgements.ts";
 import { ERA_MUTANTS } from "./planted/eras.ts";
+import { ETCD_MUTANTS } from "./planted/etcd.ts";
 import { HANDOFF_MUTANTS } from "./planted/handoff.ts";
 import { HOLDER_MUTANTS } from "./planted/holder.ts";
 import { LIVENESS_MUTANTS } from "./planted/liveness.ts";
@@ -27,6 +28,7 @@ const memory = "src/stores/memory/backend.ts";
 export const MUTANTS: readonly Mutant[] = [
   ...ACKNOWLEDGEMENT_MUTANTS,
   ...ERA_MUTANTS,
+  ...ETCD_MUTANTS,
   ...HANDOFF_MUTANTS,
   ...HOLDER_MUTANTS,
   ...LIVENESS_MUTANTS,
@@ -252,56 +254,6 @@ export const MUTANTS: readonly Mutant[] = [
     if (session === undefined) return { kind: "gone" };
     session.renewedAt = at.now;`,
     test: modelsTest,
-  },
-  {
-    name: "etcd: a release with an older token succeeds",
-    file: "src/stores/etcd/endings.ts",
-    find: "when: [isToken(holder, token), isOurs],",
-    replace: "when: [isOurs],",
-    store: "etcd",
-  },
-  {
-    name: "etcd: a release frees a successor's lease",
-    file: "src/stores/etcd/endings.ts",
-    find: "when: [isToken(holder, token), isOurs],",
-    replace: 'when: [{ key: holder, target: "create", is: ">", than: 0n }],',
-    store: "etcd",
-  },
-  {
-    name: "etcd: a held lease is granted again",
-    file: "src/stores/etcd/grants.ts",
-    find: "const when = [isThere, isAbsent(holder), isUnmarked,",
-    replace: "const when = [isThere, isUnmarked,",
-    store: "etcd",
-  },
-  {
-    name: "etcd: a withdrawal frees a lease of another attempt",
-    file: "src/stores/etcd/endings.ts",
-    find: "if (!isOwn(request, readRecord(held.value.toString()))) return;",
-    replace: "if (readRecord(held.value.toString())?.sessionId !== sessionId) return;",
-    store: "etcd",
-  },
-  {
-    name: "etcd: the reported ttl is a second too long",
-    file: "src/stores/etcd/renewal.ts",
-    find: "ttlMs: alive.ttl * 1_000, gone",
-    replace: "ttlMs: (alive.ttl + 1) * 1_000, gone",
-    store: "etcd",
-  },
-  {
-    name: "etcd: a waiter does not notice that the lease is free",
-    file: "src/stores/etcd/waiting.ts",
-    find: "sight.isHeld = !isDelete;",
-    replace: "sight.isHeld = true;",
-    store: "etcd",
-  },
-  {
-    name: "etcd: a waiter overtakes on outdated information",
-    file: "src/stores/etcd/grants.ts",
-    find: 'return [{ key: overtakes.key, target: "mod", is: "=", than: overtakes.modRevision }];',
-    replace: "return [];",
-    store: "etcd",
-    test: "test/stores/etcd/round-trips.test.ts",
   },
   {
     name: "the margin does not grow with a longer ttl",

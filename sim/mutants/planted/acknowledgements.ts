@@ -70,7 +70,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "etcd: an acknowledgement does not compare the token",
-    file: "src/stores/etcd/renewal.ts",
+    file: "src/stores/etcd/renew.ts",
     find: `const when = [{ key, target: "value", is: "=", than } as const];`,
     replace: `const when = [{ key, target: "create", is: ">", than: BigInt(than.length) * 0n } as const];`,
     store: "etcd",

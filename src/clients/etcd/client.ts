@@ -1,7 +1,7 @@
 // The connection to a cluster, as one server. A request goes to the member that answered last. If
-// that one is slow, the next is asked as well, and the first answer counts. A member that is frozen,
-// cut off or without a leader therefore costs a part of the limit, not all of it. A request may
-// arrive twice: every request of the store allows that, and the reply says if it is possible.
+// that one is slow, the next is asked as well, and the first answer counts. A member that is
+// frozen, cut off or without a leader therefore costs a part of the limit, not all of it. A request
+// may arrive twice: every request of the store allows that, and the reply says if it is possible.
 
 import type { Clock } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, type TenureError } from "../../core/errors.ts";

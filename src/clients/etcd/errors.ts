@@ -26,7 +26,9 @@ const PASSING: ReadonlySet<number> = new Set([
   ...[CODES.internal, CODES.unavailable],
 ]);
 
-/** The token of the request has expired or is outdated, or is missing although etcd requires one. */
+/**
+ * The token of the request has expired or is outdated, or is missing although etcd requires one.
+ */
 const LOGIN_REJECTED =
   /revision of auth store is old|invalid auth token|user name is empty|token is not provided/;
 

@@ -1,5 +1,5 @@
-// The frame of gRPC around a message: one byte that says whether it is compressed, and four bytes of
-// length. A stream of frames arrives in pieces of any size.
+// The frame of gRPC around a message: one byte that says whether it is compressed, and four bytes
+// of length. A stream of frames arrives in pieces of any size.
 
 import { MalformedMessageError } from "./protobuf.ts";
 

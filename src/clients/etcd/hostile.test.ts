@@ -1,6 +1,7 @@
-// Goal: whatever bytes a server sends in place of etcd's answers, the request fails with a documented error, and nothing is
-// misread, hangs or costs memory for lengths that are lies (S8). Method: random bytes and damaged answers for every decoder;
-// then a real HTTP/2 server that answers with them.
+// Goal: whatever bytes a server sends in place of etcd's answers, the request fails with a
+// documented error, and nothing is misread, hangs or costs memory for lengths that are lies (S8).
+// Method: random bytes and damaged answers for every decoder; then a real HTTP/2 server that
+// answers with them.
 import { EventEmitter } from "node:events";
 import { type ClientHttp2Stream, createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
@@ -9,11 +10,11 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { hostileBytes } from "../../../test/support/stores/hostile.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { systemParts } from "../../runtime/system.ts";
+import { EtcdClient } from "./client.ts";
 import { judge } from "./errors.ts";
 import { FrameReader, frame } from "./grpc-frames.ts";
 import { endOf, listen } from "./http2-stream.ts";
 import { Http2Transport } from "./http2-transport.ts";
-import { EtcdClient } from "./client.ts";
 import { MalformedMessageError, Reader, Writer } from "./protobuf.ts";
 import * as rpcs from "./rpc.ts";
 import type { EtcdTransport } from "./transport.ts";

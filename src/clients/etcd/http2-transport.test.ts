@@ -1,5 +1,6 @@
-// Goal: a connection that is given up at the very moment in which it is made ends its own request, not the process. Method: a real
-// server; the transport is reset between the end of the handshake and Node's report of it.
+// Goal: a connection that is given up at the very moment in which it is made ends its own request,
+// not the process. Method: a real server; the transport is reset between the end of the handshake
+// and Node's report of it.
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { createServer } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";

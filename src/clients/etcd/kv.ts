@@ -41,8 +41,8 @@ export interface RangeAnswer {
 export type Compare = {
   readonly key: Uint8Array;
   /**
-   * Compares every key from `key` up to this one, exclusive. If there is none, compares a key that
-   * was never created.
+   * Compares every key from `key` up to this one, exclusive. In an empty range, compares a key
+   * that was never created.
    */
   readonly end?: Uint8Array | undefined;
 } & (

@@ -1,5 +1,5 @@
-// The login of one client. All requests share it, and at most one Authenticate request is in flight,
-// because etcd takes 60 to 100 ms for each. Requests wait for it within their own limits.
+// The login of one client. All requests share it, and at most one Authenticate request is in
+// flight, because etcd takes 60 to 100 ms for each. Requests wait for it within their own limits.
 
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits } from "../../async/limits.ts";

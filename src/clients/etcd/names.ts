@@ -35,13 +35,15 @@ export interface SessionNames {
 }
 
 /** What the key of a queued attempt says. */
-export interface QueueKey {
+interface QueueKey {
   readonly resource: string;
   readonly attempt: string;
   /** The rank, if the attempt has one. */
-  readonly rank: number | undefined;
+  readonly rank?: number | undefined;
   /** The create revision of the first key of the attempt, if this is a later one. */
-  readonly since: bigint | undefined;
+  readonly since?: bigint | undefined;
+  /** Makes the name of a later key new. */
+  readonly moved?: bigint | undefined;
 }
 
 export interface Names {
@@ -86,10 +88,10 @@ export function namesOf(prefix: string): Names {
     queues: (start) => toSpan(queues + start),
     attempt: (resource, attempt) => {
       const key = `${queues}${resource}\0${attempt}`;
-      return { key: Buffer.from(key), end: Buffer.from(`${key}\x01`) };
+      return { key: Buffer.from(key), end: toBytes(`${key}\x01`) };
     },
-    queueKey: ({ resource, attempt, rank, since }) => {
-      const parts = [resource, attempt, rank, since].filter((part) => part !== undefined);
+    queueKey: ({ resource, attempt, rank, since, moved }) => {
+      const parts = [resource, attempt, rank, since, moved].filter((part) => part !== undefined);
       return Buffer.from(queues + parts.join("\0"));
     },
     readQueueKey: (key) => {
@@ -104,8 +106,8 @@ export function namesOf(prefix: string): Names {
         since: isMoved ? BigInt(since) : undefined,
       };
     },
-    preferred: (resource) => Buffer.from(`${prefix}p/${resource}`),
-    highest: (resource) => Buffer.from(`${prefix}g/${resource}`),
+    preferred: (resource) => toBytes(`${prefix}p/${resource}`),
+    highest: (resource) => toBytes(`${prefix}g/${resource}`),
     session: (id) => {
       if (last?.id !== id) {
         // The same in every process, so that no process has to remember it. Never 0: that means
@@ -132,14 +134,18 @@ function sessionNames(prefix: string, lease: bigint): SessionNames {
     lease,
     key,
     span: spanBelow(key),
-    revoked: (resource) => Buffer.from(`${folder}r/${resource}`),
-    wanted: (resource) => Buffer.from(`${folder}w/${resource}`),
-    mark: (attempt) => Buffer.from(`${prefix}m/${id}/${attempt}`),
+    revoked: (resource) => toBytes(`${folder}r/${resource}`),
+    wanted: (resource) => toBytes(`${folder}w/${resource}`),
+    mark: (attempt) => toBytes(`${prefix}m/${id}/${attempt}`),
     readNote: (note) => ({
       kind: note[key.length] === 0x77 ? "wanted" : "revoked",
       resource: note.toString("utf8", key.length + 2),
     }),
   };
+}
+
+function toBytes(text: string): Buffer {
+  return Buffer.from(text);
 }
 
 function toSpan(start: string): Span {

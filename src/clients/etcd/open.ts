@@ -3,9 +3,9 @@
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import { isTenureError, StoreUnavailableError, StoreUnusableError } from "../../core/errors.ts";
+import { EtcdClient } from "./client.ts";
 import { connectFailure, statusOf } from "./errors.ts";
 import type { Txn } from "./kv.ts";
-import { EtcdClient } from "./client.ts";
 import type { Names } from "./names.ts";
 import type { Settings } from "./options.ts";
 import { status, txn } from "./rpc.ts";

@@ -12,8 +12,8 @@ import {
   DEFAULT_CONNECT_MS,
   mergeUrlOptions,
 } from "../shared/options.ts";
-import { type EtcdTlsOptions, Http2Transport } from "./http2-transport.ts";
 import type { Login } from "./client.ts";
+import { type EtcdTlsOptions, Http2Transport } from "./http2-transport.ts";
 import { checkedPrefix, type Names, namesOf } from "./names.ts";
 import type { EtcdTransport } from "./transport.ts";
 import { parseEtcdUrl } from "./url.ts";

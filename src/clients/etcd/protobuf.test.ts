@@ -1,5 +1,5 @@
-// Goal: what is written can be read, to the last digit, and damaged messages are refused. Method: known bytes, properties
-// over random numbers and sizes, and every truncation of a message.
+// Goal: what is written can be read, to the last digit, and damaged messages are refused. Method:
+// known bytes, properties over random numbers and sizes, and every truncation of a message.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeRange, decodeTxn, encodeTxn } from "./kv.ts";
@@ -63,7 +63,7 @@ describe("nested messages", () => {
     }
   });
 
-  test("and fields that nobody reads are skipped", () => {
+  test("and fields that are not read are skipped", () => {
     const message = Buffer.from([0x09, ...Buffer.alloc(8), 0x15, 0, 0, 0, 0, 0x1a, 1, 5, 0x20, 1]);
     const reader = new Reader(message);
     const fields: number[] = [];
@@ -95,7 +95,10 @@ function readAll(reader: Reader): void {
   while (reader.next()) reader.bytes();
 }
 
-/** The message has three fields, one behind the other: cut off exactly between two, it is a shorter whole. */
+/**
+ * The message has three fields, one behind the other: cut off exactly between two, it is a shorter
+ * whole.
+ */
 function endsBetweenFields(whole: Buffer, length: number): boolean {
   let at = 0;
   while (at < length) at += 2 + (whole[at + 1] ?? 0);

@@ -1,5 +1,6 @@
 // The parts of the protobuf encoding that etcd's messages use: varints, byte strings and nested
-// messages. 64-bit numbers are bigints throughout, because a revision is a token and must stay exact.
+// messages. 64-bit numbers are bigints throughout, because a revision is a token and must stay
+// exact.
 
 const LOW_32 = 0xffff_ffffn;
 /**
@@ -92,8 +93,8 @@ export class Writer {
 }
 
 /**
- * Reads one message field by field: `while (reader.next()) switch (reader.field) ...`. Unread fields
- * are skipped.
+ * Reads one message field by field: `while (reader.next()) switch (reader.field) ...`. Unread
+ * fields are skipped.
  */
 export class Reader {
   field = 0;

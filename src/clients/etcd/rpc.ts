@@ -1,5 +1,5 @@
-// The requests of etcd that the store uses: path, message and answer of each. kv.ts encodes those of
-// the key space. Field numbers are those of etcd's rpc.proto (3.4 and newer).
+// The requests of etcd that the store uses: path, message and answer of each. kv.ts encodes those
+// of the key space. Field numbers are those of etcd's rpc.proto (3.4 and newer).
 
 import {
   decodeHeader,
@@ -55,7 +55,6 @@ export interface WatchAnswer {
   readonly canceled: boolean;
   /** Above 0: the requested revision is no longer kept. This is the oldest that is. */
   readonly compactRevision: bigint;
-  readonly reason: string;
   readonly events: readonly WatchEvent[];
 }
 
@@ -191,8 +190,12 @@ function encodeWatch(order: WatchOrder): Buffer {
 function decodeWatch(message: Uint8Array): WatchAnswer {
   const events: WatchEvent[] = [];
   const answer = {
-    ...{ header: { revision: 0n, term: 0n }, id: 0n, created: false, canceled: false },
-    ...{ compactRevision: 0n, reason: "", events },
+    header: { revision: 0n, term: 0n },
+    id: 0n,
+    created: false,
+    canceled: false,
+    compactRevision: 0n,
+    events,
   };
   const reader = new Reader(message);
   while (reader.next()) {
@@ -201,7 +204,6 @@ function decodeWatch(message: Uint8Array): WatchAnswer {
     else if (reader.field === 3) answer.created = reader.flag();
     else if (reader.field === 4) answer.canceled = reader.flag();
     else if (reader.field === 5) answer.compactRevision = reader.int64();
-    else if (reader.field === 6) answer.reason = reader.text();
     else if (reader.field === 11) events.push(decodeEvent(reader.message()));
   }
   return answer;

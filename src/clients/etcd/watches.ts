@@ -1,6 +1,6 @@
-// All watches of a store on one stream. If the stream breaks, each watch is created again at another
-// member, from the last revision that it saw, so nothing is missed. Its owner is notified only if
-// that revision is no longer kept. It does not start from the following revision, because a
+// All watches of a store on one stream. If the stream breaks, each watch is created again at
+// another member, from the last revision that it saw, so nothing is missed. Its owner is notified
+// only if that revision is no longer kept. It does not start from the following revision, because a
 // compaction of exactly that one would hide a deletion (seen on 3.4).
 
 import type { Clock, Timer } from "../../async/clock.ts";

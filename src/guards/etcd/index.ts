@@ -3,8 +3,8 @@
 // the same client as the store and takes the same address. A transaction is sent to one member,
 // once, because a late copy would undo later writes of the same holder.
 
-import type { Compare, KeyValue, Op, Txn } from "../../clients/etcd/kv.ts";
 import type { EtcdClient } from "../../clients/etcd/client.ts";
+import type { Compare, KeyValue, Op, Txn } from "../../clients/etcd/kv.ts";
 import type { Names, Span } from "../../clients/etcd/names.ts";
 import { openClient } from "../../clients/etcd/open.ts";
 import { checkEtcdOptions, type EtcdOptions } from "../../clients/etcd/options.ts";

@@ -1,9 +1,9 @@
 // Sends transactions. Concurrent ones share a message: each keeps its own conditions, nested in a
 // transaction without any. etcd evaluates all conditions before it applies anything, so two
-// transactions about one resource never share a message, with one exception. A release waits for the
-// end of the turn of the event loop, and a grant of the same resource that follows takes it along.
-// A process that releases and acquires in a loop therefore sends one message per lease, and its own
-// release always comes before its next request.
+// transactions about one resource never share a message, with one exception. A release waits for
+// the end of the turn of the event loop, and a grant of the same resource that follows takes it
+// along. A process that releases and acquires in a loop therefore sends one message per lease, and
+// its own release always comes before its next request.
 
 import type { Clock } from "../../async/clock.ts";
 import type { EtcdClient, Reply } from "../../clients/etcd/client.ts";

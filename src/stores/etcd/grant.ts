@@ -1,7 +1,7 @@
-// Decides who holds a resource, as etcd transactions. Every attempt has a key in the queue of its
-// resource, on the etcd lease of its session. The oldest key holds the resource, and its create
-// revision is the token. So deleting a key hands the resource off, whatever deletes it: a release, a
-// revocation, the end of a session or its expiry.
+// Decides which attempt holds a resource, as etcd transactions. Every attempt has a key in the
+// queue of its resource, on the etcd lease of its session. The oldest key holds the resource, and
+// its create revision is the token. So deleting a key hands the resource off, whatever deletes it:
+// a release, a revocation, the end of a session or its expiry.
 //
 // The store sends a request again if its answer does not come. A late copy is harmless while the
 // attempt has a key. To make it harmless afterwards too, the transaction that deletes the key of
@@ -13,16 +13,18 @@ import { readRecord, UNREADABLE_HOLDER } from "../../core/record.ts";
 import type { AttemptRequest, RevokeRequest } from "../contract.ts";
 import type { Attempt, Session } from "./session.ts";
 
-/** How many keys of a queue are read at a time. The oldest of them can be followed without a read. */
+/**
+ * How many keys of a queue are read at a time. The oldest of them can be followed without a read.
+ */
 export const QUEUE_READ_MAX = 100;
 
 /** The first keys of the queue, the oldest first. */
-export function readQueue(names: Names, resource: string): Range {
-  return { ...names.queue(resource), oldestFirst: true, limit: QUEUE_READ_MAX, keysOnly: true };
+export function readQueue({ key, end }: Span): Range {
+  return { key, end, oldestFirst: true, limit: QUEUE_READ_MAX, keysOnly: true };
 }
 
-export function readHolder(names: Names, resource: string): Range {
-  return { ...names.queue(resource), oldestFirst: true, limit: 1 };
+export function readHolder({ key, end }: Span): Range {
+  return { key, end, oldestFirst: true, limit: 1 };
 }
 
 /**
@@ -41,10 +43,11 @@ export function grantTxn(
   const { session, resource, id, rank } = attempt;
   const { lease } = session.names;
   const own = names.attempt(resource, id);
-  const key = names.queueKey({ resource, attempt: id, rank, since: undefined });
+  const key = names.queueKey({ resource, attempt: id, rank });
   const mayEnter = [exists(session.names.key), isAbsent(session.names.mark(id))];
+  const queue = names.queue(resource);
   const isFree: Compare = {
-    ...names.queue(resource),
+    ...queue,
     target: "create",
     is: "<",
     than: (options.released ?? 0n) + 1n,
@@ -70,8 +73,8 @@ export function grantTxn(
       { get: { key: session.names.key, keysOnly: true } },
       { get: { key: session.names.mark(id), keysOnly: true } },
       { get: { ...own, keysOnly: true } },
-      { get: readHolder(names, resource) },
-      { get: readQueue(names, resource) },
+      { get: readHolder(queue) },
+      { get: readQueue(queue) },
     ],
   };
 }
@@ -90,7 +93,7 @@ export interface GrantAnswer {
 export function readGrantAnswer(names: Names, attempt: Attempt, answer: TxnAnswer): GrantAnswer {
   if (answer.succeeded) {
     const { resource, id, rank } = attempt;
-    const key = names.queueKey({ resource, attempt: id, rank, since: undefined });
+    const key = names.queueKey({ resource, attempt: id, rank });
     const own = { key, createRevision: answer.header.revision };
     const rest = { isSessionAlive: true, isMarked: false, holderId: undefined, queue: [] };
     return { ...rest, own, isHolder: true };
@@ -163,8 +166,8 @@ export function revokeTxn(names: Names, holder: KeyValue, { resource, token }: R
 }
 
 /**
- * Leaves a note for the session of the holder that this attempt waits. The note is on the etcd lease
- * of the waiter, and disappears with its session.
+ * Leaves a note for the session of the holder that this attempt waits. The note is on the etcd
+ * lease of the waiter, and disappears with its session.
  */
 export function wantTxn(names: Names, attempt: Attempt, holder: Omit<KeyValue, "value">): Txn {
   const { session, resource, key, revision, note: former } = attempt;
@@ -185,8 +188,7 @@ export function moveTxn(names: Names, attempt: Attempt): Txn {
   const { session, resource, id, rank, key, revision, record } = attempt;
   const since = names.readQueueKey(key)?.since ?? revision;
   // The revision makes the name new, because it may not be the first move.
-  const name = names.queueKey({ resource, attempt: id, rank, since });
-  const next = Buffer.concat([name, Buffer.from(`\0${revision}`)]);
+  const next = names.queueKey({ resource, attempt: id, rank, since, moved: revision });
   return {
     when: [hasRevision(key, revision)],
     yes: [
@@ -207,7 +209,9 @@ export function stampTxn({ session, key, revision, record }: Attempt, wallMs: nu
   };
 }
 
-/** What is left to do when the attempt ends: removes its note, and leaves a mark if it is in doubt. */
+/**
+ * What is left to do when the attempt ends: removes its note, and leaves a mark if it is in doubt.
+ */
 function farewell({ session, id, note, unanswered }: Attempt): Op[] {
   const ops: Op[] = note === undefined ? [] : [{ remove: { key: note } }];
   if (unanswered === 0) return ops;

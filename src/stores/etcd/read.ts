@@ -25,7 +25,7 @@ export async function read(parts: ReadParts, request: ReadRequest): Promise<Read
   const { resource, consistency, limitMs } = request;
   const endsAt = clock.now() + limitMs;
   const isStale = consistency === "stale";
-  const question = { ...readHolder(names, resource), serializable: isStale };
+  const question = { ...readHolder(names.queue(resource)), serializable: isStale };
   const { header, kvs } = await client.call(range, question, { limitMs, leaderless: isStale });
   const options = { limitMs: endsAt - clock.now(), lenient: isStale, recordOf: decodeRecord };
   const [view] = await toViews(parts, kvs, options);

@@ -3,9 +3,9 @@
 //
 // A renewal needs proof. etcd answers a keep-alive from the memory of a member that believes it is
 // the leader, and up to 3.4.30 and 3.5.12 a member that was frozen or cut off may believe so in
-// error. So a keep-alive counts only together with a later read that a majority confirms in the same
-// term: then no other leader had been elected when the keep-alive was answered. The read must also
-// find the key of the session. The whole argument is in docs/adr/017-etcd-leases-and-proof.md.
+// error. So a keep-alive counts only together with a later read that a majority confirms in the
+// same term: then no other leader had been elected when the keep-alive was answered. The read must
+// also find the key of the session. The whole argument is in docs/adr/017-etcd-leases-and-proof.md.
 
 import type { Clock } from "../../async/clock.ts";
 import type { EtcdClient } from "../../clients/etcd/client.ts";

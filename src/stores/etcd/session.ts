@@ -1,6 +1,6 @@
 // What this process knows about its own sessions: their attempts, from the first request to the end
-// of the lease. etcd decides who holds a resource. This file only remembers the answers, so that
-// renewals and notifications can report them.
+// of the lease. etcd decides which attempt holds a resource. This file only remembers the answers,
+// so that renewals and notifications can report them.
 
 import type { Timer } from "../../async/clock.ts";
 import type { Names, SessionNames } from "../../clients/etcd/names.ts";
@@ -16,7 +16,9 @@ export interface Attempt {
   readonly record: string;
   /** `asked`: no answer has said yet that the attempt has a key in the queue. */
   state: "asked" | "queued" | "held" | "ended";
-  /** Requests that may still arrive at etcd. If there are any, its end leaves a mark; see grant.ts. */
+  /**
+   * Requests that may still arrive at etcd. If there are any, its end leaves a mark; see grant.ts.
+   */
   unanswered: number;
   /** Its key in the queue, and the create revision of that key. */
   key: Buffer;

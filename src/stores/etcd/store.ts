@@ -1,5 +1,6 @@
-// The store contract on etcd (3.4 and newer). grant.ts decides who holds a resource, batch.ts sends
-// the transactions, wait.ts and notes.ts report to sessions what other processes did.
+// The store contract on etcd (3.4 and newer). grant.ts decides which attempt holds a resource,
+// batch.ts sends the transactions, wait.ts and notes.ts report to sessions what other processes
+// did.
 
 import type { Clock } from "../../async/clock.ts";
 import type { EtcdClient, Reply } from "../../clients/etcd/client.ts";
@@ -143,7 +144,7 @@ export class EtcdStore implements Store {
       this.withdraw({ sessionId, limitMs, ...attempt }).catch(() => undefined),
     );
     const resources = pickResources(session);
-    const reads = resources.map((resource) => ({ get: readQueue(this.#names, resource) }));
+    const reads = resources.map((resource) => ({ get: readQueue(this.#names.queue(resource)) }));
     const parts = { client: this.#client, clock: this.#clock };
     const question = { acknowledged, reads, limitMs };
     const renewed = await renewSession(parts, session.names, question);
@@ -193,7 +194,7 @@ export class EtcdStore implements Store {
       this.#queues.leave(attempt);
     }
     const transaction = withdrawTxn(this.#names, session, request);
-    await this.#client.call(txn, transaction, { limitMs, foreseen: isLeaseMissing });
+    await this.#client.call(txn, transaction, { limitMs });
     if (attempt !== undefined) session.end(attempt);
   }
 
@@ -223,7 +224,9 @@ export class EtcdStore implements Store {
   async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
     const { resource, token, limitMs } = request;
     const endsAt = this.#clock.now() + limitMs;
-    const { kvs } = await this.#client.call(range, readHolder(this.#names, resource), { limitMs });
+    const { kvs } = await this.#client.call(range, readHolder(this.#names.queue(resource)), {
+      limitMs,
+    });
     const [holder] = kvs;
     if (holder?.createRevision !== token) return { kind: "notHeld" };
     const { answer, doubtful } = await this.#client.ask(

@@ -1,12 +1,13 @@
-// Follows the queues that attempts of this process wait in, and reports when one of them becomes the
-// oldest, which means that it holds the resource. Renewals read the same queues, so a missed event
-// costs at most one renewal interval.
+// Follows the queues that attempts of this process wait in, and reports when one of them becomes
+// the oldest, which means that it holds the resource. Renewals read the same queues, so a missed
+// event costs at most one renewal interval.
 //
-// One watch per resource, however many attempts wait, reports the keys that are deleted. A grant needs no request: the oldest key of a queue stays the oldest until
-// it is deleted, because new keys are always younger. The watch stays open for a moment after the
-// last attempt, so that a contended resource costs no request for it. A watch begins "now", not at
-// the revision of the last read, because etcd serves watches that begin in the past only every
-// 100 ms. If anything was written in between, the queue is read again.
+// One watch per resource, however many attempts wait, reports the keys that are deleted. A grant
+// needs no request: the oldest key of a queue stays the oldest until it is deleted, because new
+// keys are always younger. The watch stays open for a moment after the last attempt, so that a
+// contended resource costs no request for it. A watch begins "now", not at the revision of the last
+// read, because etcd serves watches that begin in the past only every 100 ms. If anything was
+// written in between, the queue is read again.
 
 import type { Clock, Timer } from "../../async/clock.ts";
 import type { EtcdClient } from "../../clients/etcd/client.ts";
@@ -97,8 +98,8 @@ class Queue {
   #isDeciding = false;
   #linger: Timer | undefined;
   #patience: Timer | undefined;
-  /** The token of the holder that was notified, or will be, that an attempt waits. */
-  #notified = 0n;
+  /** The token of the holder that was notified, or will be, and the attempt that waits. */
+  #notice = "";
   #isClosed = false;
 
   constructor(parts: WaitParts, resource: string, onClose: () => void) {
@@ -159,7 +160,7 @@ class Queue {
     this.#isReading = true;
     const { client, names } = this.#parts;
     try {
-      const question = readQueue(names, this.#resource);
+      const question = readQueue(names.queue(this.#resource));
       const { header, kvs } = await client.call(range, question, { limitMs: LIMIT_MS });
       this.#isReading = false;
       this.update(kvs, header.revision);
@@ -238,17 +239,18 @@ class Queue {
    * still waits after a moment. Short leases therefore cost no notification.
    */
   #notifyLater({ createRevision: token }: QueueEntry): void {
-    if (token === this.#notified || this.#nextWaiter() === undefined) return;
-    this.#notified = token;
+    const waiter = this.#nextWaiter();
+    const notice = `${token} ${waiter?.id}`;
+    if (waiter === undefined || notice === this.#notice) return;
+    this.#notice = notice;
     this.#patience?.cancel();
     this.#patience = this.#parts.clock.setTimer(() => {
       const { client, names } = this.#parts;
       const [holder] = this.#keys.values();
-      const waiter = this.#nextWaiter();
-      if (holder?.createRevision !== token || holder.lease === 0n || waiter === undefined) return;
-      const transaction = wantTxn(names, waiter, holder);
-      client.call(txn, transaction, { limitMs: LIMIT_MS }).catch(() => {
-        this.#notified = 0n;
+      if (holder?.createRevision !== token || holder.lease === 0n) return;
+      if (this.#nextWaiter() !== waiter) return;
+      client.call(txn, wantTxn(names, waiter, holder), { limitMs: LIMIT_MS }).catch(() => {
+        this.#notice = "";
       });
     }, PATIENCE_MS);
   }
@@ -260,8 +262,8 @@ class Queue {
   }
 
   /**
-   * Grants the resource to a ranked attempt, or moves the attempt to the end of the queue if another
-   * one comes before it. A revision that may have been given up never becomes a token.
+   * Grants the resource to a ranked attempt, or moves the attempt to the end of the queue if
+   * another one comes before it. A revision that may have been given up never becomes a token.
    */
   async #giveWay(attempt: Attempt): Promise<void> {
     if (this.#isDeciding) return;
@@ -285,7 +287,7 @@ class Queue {
   /** Whether the attempt is the next one by rank and preference; see queue-policy.ts. */
   async #isFirst(attempt: Attempt): Promise<boolean> {
     const { client, names } = this.#parts;
-    const queue = { ...readQueue(names, this.#resource), keysOnly: false };
+    const queue = { ...readQueue(names.queue(this.#resource)), keysOnly: false };
     const question = [{ get: queue }, { get: { key: names.preferred(this.#resource) } }];
     const { answers } = await client.call(
       txn,

@@ -66,7 +66,7 @@ describe("a cluster with users", () => {
     expect(wrong.message).toMatch(/refuses this user or password.*in the URL/);
     expect(wrong.message).not.toContain("guess");
     const none = await refusal({ url });
-    expect(none.message).toMatch(/asks for a user and a password.*etcd:\/\/user:password@host/);
+    expect(none.message).toMatch(/requires a user and a password.*etcd:\/\/user:password@host/);
     const store = await etcdStore({ url, username: "root", password: "secret" })(systemParts());
     await store.close();
   });

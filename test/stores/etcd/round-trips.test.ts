@@ -1,6 +1,6 @@
-// Goal: a grant, a busy reply and a release take one round trip each, a renewal two for any number of
-// leases, and a handoff one notification. Method: a user-supplied transport that counts what is sent,
-// on a real server.
+// Goal: a grant, a busy reply and a release take one round trip each, a renewal two for any number
+// of leases, and a handoff one notification. Method: a user-supplied transport that counts what is
+// sent, on a real server.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
@@ -333,8 +333,8 @@ describe("waiting", () => {
     expect(served).toEqual(waiters.map((_, index) => index));
     expect(tokens).toEqual([...tokens].sort((a, b) => Number(a - b)));
     const requests = waiters.flatMap(({ transport }) => transport.sent);
-    // A release for each. On a busy machine, a lease may be held for so many milliseconds that the
-    // session watches it and the next waiter notifies it.
+    // A release for each. On a busy machine, a lease may be held long enough for its session to
+    // watch its notes, and for the next waiter to notify it.
     expect(requests.filter((name) => name === "Txn").length).toBeLessThan(2 * waiters.length);
     expect(requests.length).toBeLessThan(3 * waiters.length);
     for (const { events } of waiters) expect(events.grants).toHaveLength(1);

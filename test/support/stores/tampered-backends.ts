@@ -117,7 +117,9 @@ function useTamperedEtcd(): TamperedBackend {
   return {
     url: () => `${server().url}/${NAMESPACE}`,
     overwriteRecord: async (resource, junk) => {
-      const [key, end] = Object.values(names.queue(resource)).map((each) => each.toString("base64"));
+      const [key, end] = Object.values(names.queue(resource)).map((each) =>
+        each.toString("base64"),
+      );
       const range = { key, range_end: end, sort_target: "CREATE", sort_order: "ASCEND", limit: 1 };
       const { kvs } = (await server().call("/v3/kv/range", range)) as { kvs: { key: string }[] };
       await put(Buffer.from(kvs[0]?.key ?? "", "base64"), junk, { ignore_lease: true });
