@@ -76,7 +76,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     name: "zookeeper: two attempts for a resource share a transaction, and so a token",
     file: grant,
     find: "take({ call, key: this.parent, parts })",
-    replace: "take({ call, key: `${this.parent} ${this.attempt}`, parts })",
+    replace: "take({ call, key: this.parent + this.attempt, parts })",
     store: "zookeeper",
     test: "test/stores/all/concurrent-requests.test.ts",
   },

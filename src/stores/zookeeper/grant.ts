@@ -1,4 +1,4 @@
-// Who holds a resource: the queue is the lock.
+// The rule that decides which attempt holds a resource: the queue is the lock.
 //
 // - Each attempt creates an ephemeral, sequential node below the node of the resource. The first
 //   node holds the resource. The transaction that created it (its czxid) is the token.

@@ -1,5 +1,5 @@
-// Goal: a queue node that is created after its attempt was withdrawn is deleted. Method: a link whose
-// server loses the answer to a request, or applies it after the withdrawal.
+// Goal: a queue node that is created after its attempt was withdrawn is deleted. Method: a link
+// whose server loses the answer to a request, or applies it after the withdrawal.
 
 import { expect, test } from "vitest";
 import { JuteReader, JuteWriter } from "../../clients/zookeeper/jute.ts";

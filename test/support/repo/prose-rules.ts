@@ -32,7 +32,7 @@ const BANNED: readonly { readonly pattern: RegExp; readonly instead: string }[] 
  * which removes this.
  */
 function isExempt(path: string): boolean {
-  return /^src\/(stores\/(etcd|postgres|redis|sqlite|zookeeper)|clients)\//.test(path);
+  return /^src\/(stores\/(etcd|postgres|redis|sqlite)|clients(?!\/zookeeper))\//.test(path);
 }
 
 /** The lines that consist of a comment only. */
