@@ -71,6 +71,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     find: "if (!this.#mayHaveCopies) return known;",
     replace: "if (!this.#mayHaveCopies || known === false) return known;",
     store: "zookeeper",
+    test: "test/stores/zookeeper/faults.test.ts",
   },
   {
     name: "zookeeper: two attempts for a resource share a transaction, and so a token",

@@ -80,6 +80,7 @@ export class LeaseSession {
       ...parts,
       places: this.#places,
       locate: (call, place) => this.#locate(call, place),
+      hold: (place) => this.#hold(place),
       handedOff: (place) => this.#handedOff(place),
       forget: (place) => this.#forget(place),
     });

@@ -32,7 +32,9 @@ export interface WaitsParts {
   readonly places: ReadonlyMap<string, Place>;
   /** Finds the position of a place, and marks it as held if it is the first. */
   locate(call: Call, place: Place): Promise<Position>;
-  /** A waiter holds the resource now. */
+  /** Marks a place as held. */
+  hold(place: Place): void;
+  /** Marks a place as held, and reports that it was granted. */
   handedOff(place: Place): void;
   /** A waiter has no node any more. */
   forget(place: Place): void;
@@ -82,7 +84,12 @@ export class Waits {
       });
       if (this.#watches.get(place) !== watch) return undefined;
       if (reply.error !== 0) {
+        // It was deleted since it was listed.
         this.stop(place);
+        if (watch.isHolder && !place.isRanked) {
+          this.#parts.hold(place);
+          return undefined;
+        }
         call.throwIfOver();
         continue;
       }
