@@ -74,6 +74,14 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     test: "test/stores/zookeeper/faults.test.ts",
   },
   {
+    name: "zookeeper: a lost request is applied after the queue was read",
+    file: grant,
+    find: "      if (isUnsure) await call.ask(sync(this.parent));\n",
+    replace: "",
+    store: "zookeeper",
+    test: "src/stores/zookeeper/session.test.ts",
+  },
+  {
     name: "zookeeper: two attempts for a resource share a transaction, and so a token",
     file: grant,
     find: "take({ call, key: this.parent, parts })",
@@ -103,6 +111,7 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
     find: "if (held?.token === token)\n",
     replace: "if (held !== undefined)\n",
     store: "zookeeper",
+    test: "sim/test/models.test.ts",
   },
   {
     name: "zookeeper: an ended attempt is granted again",

@@ -46,7 +46,7 @@ interface Watch {
   readonly session: string;
   /** Whether the watched node was the first: its deletion hands the resource off. */
   readonly isHolder: boolean;
-  /** The notice that the holder's session gets if the wait lasts. */
+  /** The notice that the holder's session gets if the wait lasts. Absent after that. */
   notice?: Notice;
 }
 
@@ -138,6 +138,8 @@ export class Waits {
 
   /** Watches again what is not watched, and repeats notices that failed. Never rejects. */
   async resume(): Promise<void> {
+    for (const [place, watch] of this.#watches)
+      if (!this.#timers.has(place)) void this.#notifyHolder(watch);
     await Promise.all(this.#waiting().map((place) => this.#advance(place)));
   }
 
@@ -146,7 +148,7 @@ export class Waits {
       place.inTurn(async () => {
         if (place.isHeld || place.hasLeft || this.#watches.has(place)) return;
         await this.start(call, place, await this.#parts.locate(call, place));
-        if (place.isHeld) this.#parts.handedOff(place);
+        if (place.isHeld && !place.hasLeft) this.#parts.handedOff(place);
       }),
     );
   }
@@ -162,9 +164,11 @@ export class Waits {
     await this.#run(async (call) => {
       for (let tries = 0; tries < NOTICE_TRIES; tries += 1) {
         const append = await readAppend(call, node, notice);
-        if (typeof append === "string") return;
-        const { error } = await call.send(append);
-        if (error !== ERROR.badVersion) return;
+        const isDone = typeof append === "string";
+        const reply = isDone ? undefined : await call.ask(append, ERROR.badVersion, ERROR.noNode);
+        if (reply?.error === ERROR.badVersion) continue;
+        delete watch.notice;
+        return;
       }
     });
   }
