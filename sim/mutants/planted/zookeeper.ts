@@ -84,8 +84,8 @@ export const ZOOKEEPER_MUTANTS: readonly Mutant[] = [
   {
     name: "zookeeper: two attempts for a resource share a transaction, and so a token",
     file: grant,
-    find: "take({ call, key: this.parent, parts })",
-    replace: "take({ call, key: this.parent + this.attempt, parts })",
+    find: "this.#change(call, this.parent, parts)",
+    replace: "this.#change(call, this.parent + this.attempt, parts)",
     store: "zookeeper",
     test: "test/stores/all/concurrent-requests.test.ts",
   },

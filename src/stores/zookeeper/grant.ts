@@ -174,8 +174,8 @@ export class Place {
   /** Lists the queue to find the attempt's position, also if it is unknown whether it has one. */
   async locate(call: Call): Promise<Position> {
     for (;;) {
-      // A lost request may still be applied. The answer to sync comes after that, because the leader
-      // rejects requests of the connection that the session had before.
+      // A lost request may still be applied. The answer to sync comes after that: the leader
+      // rejects later requests of the connection that the session had before.
       const isUnsure = this.#isUnsure;
       if (isUnsure) await call.ask(sync(this.parent));
       const [listing, note] = await Promise.all([
