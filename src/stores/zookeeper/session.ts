@@ -218,7 +218,9 @@ export class LeaseSession {
       return { kind: "busy", holderId: readHolderId(reply) };
     }
     const holderId = await this.#waits.start(call, place, position);
-    return place.isHeld ? toGranted(place) : { kind: "queued", holderId };
+    if (!place.isHeld) return { kind: "queued", holderId };
+    this.#waits.stampLater(place);
+    return toGranted(place);
   }
 
   async #locate(call: Call, place: Place): Promise<Position> {
