@@ -54,7 +54,7 @@ export const handsOffAtOnce: MakeChecker = (plan) => {
         if (waiter.queuedAt >= freeSince || !isCertain(waiter, plan, facts, event.at)) continue;
         // A waiter that was quiet is granted the resource when its session is renewed.
         // One whose connection is down checks the holder after it has connected again.
-        const connectedAt = hasExpired ? waiters.notifiedFrom(waiter, 0) : freeSince;
+        const connectedAt = hasExpired ? waiters.connectedFrom(waiter) : freeSince;
         const since = Math.max(freeSince, facts.session(waiter.session).keptAt, connectedAt);
         if (event.at - since <= limitMs) continue;
         isOver = true;

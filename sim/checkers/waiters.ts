@@ -29,6 +29,8 @@ export class Waiters {
   readonly #freed = new Map<string, number>();
   /** By session. */
   readonly #expired = new Map<string, number>();
+  /** By program. */
+  readonly #connectedFrom = new Map<string, number>();
   /** By attempt. */
   readonly #firstAskedAt = new Map<string, number>();
 
@@ -51,7 +53,13 @@ export class Waiters {
     return freedAt ?? this.#expired.get(session) ?? facts.session(session).until;
   }
 
+  /** The true instant from which the waiter's notification connection works. */
+  connectedFrom({ who }: Waiter): number {
+    return this.#connectedFrom.get(who) ?? Number.NEGATIVE_INFINITY;
+  }
+
   apply(event: TraceEvent): void {
+    if (event.kind === "listens") this.#connectedFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
     if (event.kind === "queued") {

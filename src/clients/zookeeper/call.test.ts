@@ -1,5 +1,5 @@
-// Goal: if a caller learns that nothing was sent, that stays true, also if concurrent requests share
-// a message. Method: a link that records what it is given, on a manual clock.
+// Goal: if a caller learns that nothing was sent, that stays true, also if concurrent requests
+// share a message. Method: a link that records what it is given, on a manual clock.
 
 import { expect, test } from "vitest";
 import { Batch } from "../../stores/zookeeper/batch.ts";

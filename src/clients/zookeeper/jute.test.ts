@@ -1,5 +1,5 @@
-// Goal: any bytes, in pieces of any size, are either decoded correctly or cause a ProtocolError, and
-// a false length allocates no memory. Method: properties over random values, cuts and garbage.
+// Goal: any bytes, in pieces of any size, are decoded correctly or cause a ProtocolError, and a
+// false length allocates no memory. Method: properties over random values, cuts and garbage.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FrameReader, JuteReader, JuteWriter, ProtocolError } from "./jute.ts";

@@ -82,7 +82,7 @@ test("a request succeeds although an old connection has taken the session over",
       // Two at a time: when the first is rejected, the other one is still in flight.
       const resources = ["r", "s"];
       await Promise.all(resources.map((each) => takeAndRelease(store, `a.${index}${each}`, each)));
-      // Only this store writes, so it has seen everything, and no server with older data may serve it.
+      // Only this store writes, so it has seen everything. No server with older data may serve it.
       expect(said.filter((lastZxid) => lastZxid < seen)).toEqual([]);
     }
   }));

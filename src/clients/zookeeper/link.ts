@@ -125,7 +125,7 @@ export class Link {
     }
   }
 
-  /** The connection. Opens one if there is none. */
+  /** The connection. Opens one if needed. */
   connected(): Promise<Wire> {
     const wire = this.#live();
     if (wire !== undefined) return Promise.resolve(wire);

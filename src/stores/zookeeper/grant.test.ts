@@ -1,5 +1,5 @@
-// Goal: a malformed answer grants nothing, and of several waiters the preferred one is found. Method:
-// a place whose server is a list of answers, and queues as lists of names.
+// Goal: a malformed answer grants nothing, and of several waiters the preferred one is found.
+// Method: a place whose server is a list of answers, and queues as lists of names.
 import { expect, test } from "vitest";
 import type { Call } from "../../clients/zookeeper/call.ts";
 import { ProtocolError } from "../../clients/zookeeper/jute.ts";

@@ -1,4 +1,4 @@
-// Who holds a resource: the queue is the lock.
+// The rule that decides which attempt holds a resource: the queue is the lock.
 //
 // - Each attempt creates an ephemeral, sequential node below the node of the resource. The first
 //   node holds the resource. The transaction that created it (its czxid) is the token.
@@ -45,6 +45,7 @@ import {
   readStat,
   remove,
   setData,
+  sync,
 } from "../../clients/zookeeper/messages.ts";
 import { isNodeOf, order, type QueueNode, queueNodesOf } from "../../clients/zookeeper/names.ts";
 import type { Reply } from "../../clients/zookeeper/wire.ts";
@@ -97,9 +98,9 @@ export class Place {
   #token: bigint | undefined;
   /** The number of the attempt's first node, if it has created a second one. */
   #arrival: number | undefined;
-  /** A request that creates a node was sent and not answered. */
-  #isCreating = false;
-  /** Such a request was lost, so a copy of it may create a second node. */
+  /** A request that creates or deletes a node was sent and not answered. */
+  #isUnsure = false;
+  /** The answer to a creation was lost, so a late copy of it may create a second node. */
   #mayHaveCopies = false;
 
   constructor(parts: PlaceParts) {
@@ -122,9 +123,9 @@ export class Place {
     return this.#parts.rank !== undefined;
   }
 
-  /** Whether the answer that says what the node is called was lost. */
-  get isUnknown(): boolean {
-    return this.#isCreating;
+  /** Whether the answer to a creation or deletion of the node was lost. */
+  get isUnsure(): boolean {
+    return this.#isUnsure;
   }
 
   pathOf(name: string): string {
@@ -173,10 +174,15 @@ export class Place {
   /** Lists the queue to find the attempt's position, also if it is unknown whether it has one. */
   async locate(call: Call): Promise<Position> {
     for (;;) {
+      // A lost request may still be applied. The answer to sync comes after that: the leader
+      // rejects later requests of the connection that the session had before.
+      const isUnsure = this.#isUnsure;
+      if (isUnsure) await call.ask(sync(this.parent));
       const [listing, note] = await Promise.all([
         call.ask(getChildren2(this.parent), ERROR.noNode),
         this.isRanked ? call.ask(getData(this.parent), ERROR.noNode) : undefined,
       ]);
+      if (isUnsure) this.#isUnsure = false;
       const queue = queueIn(listing);
       const own = await this.#recognise(call, queue);
       const [first] = queue;
@@ -214,7 +220,6 @@ export class Place {
    * other grant ever has it.
    */
   async leave(call: Call, preferred?: string): Promise<boolean> {
-    this.#mayHaveCopies ||= this.#isCreating;
     const known = this.path === undefined ? false : this.#remove(call, this.path, preferred);
     if (!this.#mayHaveCopies) return known;
     const others = removeNodes(call, this.parent, this.#parts.base);
@@ -227,19 +232,30 @@ export class Place {
       preferred === undefined
         ? [removal]
         : [setData(this.parent, hashHolder(preferred), -1), removal];
-    const { error } = await this.#parts.batch.take({ call, key: path, parts });
+    const { error } = await this.#change(call, path, parts);
     if (error !== 0 && error !== ERROR.noNode) throw call.refusal(error);
     return error === 0;
   }
 
   /** Sends a transaction that creates a node. */
   async #create(call: Call, parts: readonly [Message, ...Message[]]): Promise<MultiAnswer> {
-    this.#mayHaveCopies ||= this.#isCreating;
-    this.#isCreating = true;
+    const hadCopies = this.#mayHaveCopies;
+    this.#mayHaveCopies = true;
     this.#name = undefined;
     this.#token = undefined;
-    const answer = await this.#parts.batch.take({ call, key: this.parent, parts });
-    this.#isCreating = false;
+    const answer = await this.#change(call, this.parent, parts);
+    this.#mayHaveCopies = hadCopies;
+    return answer;
+  }
+
+  async #change(
+    call: Call,
+    key: string,
+    parts: readonly [Message, ...Message[]],
+  ): Promise<MultiAnswer> {
+    this.#isUnsure = true;
+    const answer = await this.#parts.batch.take({ call, key, parts });
+    this.#isUnsure = false;
     return answer;
   }
 
@@ -261,8 +277,6 @@ export class Place {
   /** Finds the attempt's own node by its name, and learns its token. */
   async #recognise(call: Call, queue: QueueNode[]): Promise<QueueNode | undefined> {
     const [own, ...copies] = queue.filter(({ name }) => isNodeOf(this.#parts.base, name));
-    this.#mayHaveCopies ||= this.#isCreating;
-    this.#isCreating = false;
     for (const copy of copies) {
       queue.splice(queue.indexOf(copy), 1);
       await call.ask(remove(this.pathOf(copy.name)), ERROR.noNode);
@@ -305,8 +319,9 @@ export function findPreferred(queue: readonly QueueNode[], note: string): QueueN
 
 /** Deletes all nodes of an attempt, also those of requests that arrived late. */
 export async function removeNodes(call: Call, parent: string, base: string): Promise<boolean> {
-  const queue = queueIn(await call.ask(getChildren2(parent), ERROR.noNode));
-  const own = queue.filter(({ name }) => isNodeOf(base, name));
+  const synced = call.ask(sync(parent));
+  const [reply] = await Promise.all([call.ask(getChildren2(parent), ERROR.noNode), synced]);
+  const own = queueIn(reply).filter(({ name }) => isNodeOf(base, name));
   const removals = own.map(({ name }) => call.ask(remove(`${parent}/${name}`), ERROR.noNode));
   return (await Promise.all(removals)).some(({ error }) => error === 0);
 }

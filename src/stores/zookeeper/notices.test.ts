@@ -1,5 +1,5 @@
-// Goal: a revocation is reported until it is acknowledged, and a deletion never removes a notice that
-// the session has not seen. Method: the bookkeeping alone, with the contents of the node as text.
+// Goal: a revocation is reported until it is acknowledged, and a deletion never removes a notice
+// that the session has not seen. Method: the bookkeeping alone, with the node's contents as text.
 
 import { expect, test } from "vitest";
 import type { LeaseRef } from "../contract.ts";

@@ -1,6 +1,6 @@
-// Reads who holds a resource, and revokes a lease. The first node of a queue is the holder. No node
-// can come before it, so a node that a listing shows first, and that exists a moment later, is the
-// holder at that later moment.
+// Reads the holder of a resource, and revokes a lease. The first node of a queue is the holder. No
+// node can come before it, so a node that a listing shows first, and that exists a moment later, is
+// the holder at that later moment.
 
 import type { Clock } from "../../async/clock.ts";
 import type { Call } from "../../clients/zookeeper/call.ts";
@@ -57,7 +57,10 @@ export function viewOf(
   const { timeoutMs, record } = decode(data);
   const { holderId, sessionId, value } = record;
   return {
-    ...{ holderId, sessionId, token: stat.czxid, value },
+    holderId,
+    sessionId,
+    token: stat.czxid,
+    value,
     // The most that can be left: only the leader knows when the session was last active.
     expiresInMs: timeoutMs,
     heldForMs: heldForMs({ grantedAtMs: stat.mtimeMs }, wallMs),

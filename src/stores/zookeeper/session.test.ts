@@ -1,5 +1,5 @@
-// Goal: a queue node that is created after its attempt was withdrawn is deleted. Method: a link whose
-// server loses the answer to a request, or applies it after the withdrawal.
+// Goal: a queue node that is created after its attempt was withdrawn is deleted. Method: a link
+// whose server loses the answer to a request, or applies it after the withdrawal.
 
 import { expect, test } from "vitest";
 import { JuteReader, JuteWriter } from "../../clients/zookeeper/jute.ts";
@@ -25,6 +25,7 @@ class FakeLink {
   readonly isConnected = true;
   readonly isOver = false;
   readonly children = new Set<string>();
+  readonly sent: number[] = [];
   onEvent: () => void = () => undefined;
   onLost: () => void = () => undefined;
 
@@ -37,8 +38,10 @@ class FakeLink {
   dropSilent(): void {}
 
   async send(message: Message): Promise<Reply> {
+    this.sent.push(message.opcode);
     const body = new JuteWriter(256);
     message.write(body);
+    if (message.opcode === OPCODE.sync) return answer(Buffer.alloc(0));
     if (message.opcode === OPCODE.getChildren2) return answer(listing([...this.children]));
     if (message.opcode === OPCODE.delete) {
       const name = new JuteReader(body.frame().subarray(4)).text().split("/").at(-1) ?? "";
@@ -61,7 +64,7 @@ function answer(bytes: Buffer, error = 0): Reply {
   return { zxid: 1n, error, body: new JuteReader(bytes) };
 }
 
-test("a node that is created after its withdrawal is deleted by the next one", async () => {
+async function openSession(): Promise<{ link: FakeLink; session: LeaseSession }> {
   const link = new FakeLink();
   const session = new LeaseSession({
     link: link as unknown as Link,
@@ -71,6 +74,11 @@ test("a node that is created after its withdrawal is deleted by the next one", a
     parents: new Set(),
   });
   await session.open(LIMIT_MS);
+  return { link, session };
+}
+
+test("a node that is created after its withdrawal is deleted by the next one", async () => {
+  const { link, session } = await openSession();
   const withdraw = (): Promise<unknown> => session.withdraw(wish, LIMIT_MS);
   const asked = session.grant({ ...wish, queue: false, limitMs: LIMIT_MS });
   await expect(asked).rejects.toMatchObject({ applied: "unknown" });
@@ -82,4 +90,14 @@ test("a node that is created after its withdrawal is deleted by the next one", a
   link.children.add(late);
   await withdraw();
   expect([...link.children]).toEqual([]);
+});
+
+test("S4: after a lost answer the queue is read only when the lost request has been applied or rejected", async () => {
+  const { link, session } = await openSession();
+  const ask = (): Promise<unknown> =>
+    session.grant({ ...wish, queue: true, limitMs: LIMIT_MS }).catch(() => "unknown");
+  expect(await ask()).toBe("unknown");
+  link.sent.length = 0;
+  expect(await ask()).toBe("unknown");
+  expect(link.sent.slice(0, 2)).toEqual([OPCODE.sync, OPCODE.getChildren2]);
 });

@@ -80,6 +80,7 @@ export class LeaseSession {
       ...parts,
       places: this.#places,
       locate: (call, place) => this.#locate(call, place),
+      hold: (place) => this.#hold(place),
       handedOff: (place) => this.#handedOff(place),
       forget: (place) => this.#forget(place),
     });
@@ -122,12 +123,12 @@ export class LeaseSession {
     if (held?.token === token)
       return this.within(limitMs, (call) => this.#leave(call, held, preferred));
     // If the answer to a grant was lost, the caller may have read the token of that grant.
-    const unknown = [...this.#places.values()].filter(
-      (place) => place.resource === resource && place.isUnknown,
+    const unsure = [...this.#places.values()].filter(
+      (place) => place.resource === resource && place.isUnsure,
     );
-    if (unknown.length === 0) return false;
+    if (unsure.length === 0) return false;
     return this.within(limitMs, async (call) => {
-      for (const place of unknown) await place.inTurn(() => this.#locate(call, place));
+      for (const place of unsure) await place.inTurn(() => this.#locate(call, place));
       const found = this.#held.get(resource);
       return found?.token === token && this.#leave(call, found, preferred);
     });
@@ -190,6 +191,8 @@ export class LeaseSession {
   /** Answers a repeated request: with the grant, or with the position of its node. */
   async #repeat(call: Call, place: Place, queue: boolean): Promise<GrantOutcome> {
     if (this.#ended.has(place.attempt)) return { kind: "ended" };
+    // If its node could not be deleted after a busy answer, the attempt continues with it.
+    place.hasLeft = false;
     if (!place.isHeld) {
       const position = await this.#locate(call, place);
       if (position.kind === "absent") return this.#enter(call, place, queue);
@@ -215,7 +218,9 @@ export class LeaseSession {
       return { kind: "busy", holderId: readHolderId(reply) };
     }
     const holderId = await this.#waits.start(call, place, position);
-    return place.isHeld ? toGranted(place) : { kind: "queued", holderId };
+    if (!place.isHeld) return { kind: "queued", holderId };
+    this.#waits.stampLater(place);
+    return toGranted(place);
   }
 
   async #locate(call: Call, place: Place): Promise<Position> {

@@ -32,7 +32,9 @@ export interface WaitsParts {
   readonly places: ReadonlyMap<string, Place>;
   /** Finds the position of a place, and marks it as held if it is the first. */
   locate(call: Call, place: Place): Promise<Position>;
-  /** A waiter holds the resource now. */
+  /** Marks a place as held. */
+  hold(place: Place): void;
+  /** Marks a place as held, and reports that it was granted. */
   handedOff(place: Place): void;
   /** A waiter has no node any more. */
   forget(place: Place): void;
@@ -44,7 +46,7 @@ interface Watch {
   readonly session: string;
   /** Whether the watched node was the first: its deletion hands the resource off. */
   readonly isHolder: boolean;
-  /** The notice that the holder's session gets if the wait lasts. */
+  /** The notice that the holder's session gets if the wait lasts. Absent after that. */
   notice?: Notice;
 }
 
@@ -82,7 +84,12 @@ export class Waits {
       });
       if (this.#watches.get(place) !== watch) return undefined;
       if (reply.error !== 0) {
+        // It was deleted since it was listed.
         this.stop(place);
+        if (watch.isHolder && !place.isRanked) {
+          this.#parts.hold(place);
+          return undefined;
+        }
         call.throwIfOver();
         continue;
       }
@@ -131,6 +138,8 @@ export class Waits {
 
   /** Watches again what is not watched, and repeats notices that failed. Never rejects. */
   async resume(): Promise<void> {
+    for (const [place, watch] of this.#watches)
+      if (!this.#timers.has(place)) void this.#notifyHolder(watch);
     await Promise.all(this.#waiting().map((place) => this.#advance(place)));
   }
 
@@ -139,7 +148,7 @@ export class Waits {
       place.inTurn(async () => {
         if (place.isHeld || place.hasLeft || this.#watches.has(place)) return;
         await this.start(call, place, await this.#parts.locate(call, place));
-        if (place.isHeld) this.#parts.handedOff(place);
+        if (place.isHeld && !place.hasLeft) this.#parts.handedOff(place);
       }),
     );
   }
@@ -155,9 +164,11 @@ export class Waits {
     await this.#run(async (call) => {
       for (let tries = 0; tries < NOTICE_TRIES; tries += 1) {
         const append = await readAppend(call, node, notice);
-        if (typeof append === "string") return;
-        const { error } = await call.send(append);
-        if (error !== ERROR.badVersion) return;
+        const isDone = typeof append === "string";
+        const reply = isDone ? undefined : await call.ask(append, ERROR.badVersion, ERROR.noNode);
+        if (reply?.error === ERROR.badVersion) continue;
+        delete watch.notice;
+        return;
       }
     });
   }

@@ -124,7 +124,7 @@ export function renew(store: Store, sessionId: string): ReturnType<Store["renew"
 }
 
 /** A connection to the server that fails on demand. */
-export class FaultyLink {
+class FaultyLink {
   /**
    * Called with every chunk before it is sent. Once it returns true, the server's replies are
    * dropped.
