@@ -51,24 +51,20 @@ export function onShutdown(
     throw new InvalidArgumentError(`\`signals\` has an unknown signal: ${String(signal)}.`);
   }
   const { clock } = systemParts();
-  const all = [tenures].flat();
   let begun = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (begun) endProcess(128 + (signalNumber(signal) ?? 0));
     begun = true;
-    void shutDown({ clock, tenures: all, graceMs, before });
+    void shutDown(clock, [tenures].flat(), { graceMs, before });
   };
   return onSignals(signals, onSignal);
 }
 
-interface Plan {
-  readonly clock: Clock;
-  readonly tenures: readonly Tenure[];
-  readonly graceMs: number;
-  readonly before: (() => unknown) | undefined;
-}
-
-async function shutDown({ clock, tenures, graceMs, before }: Plan): Promise<never> {
+async function shutDown(
+  clock: Clock,
+  tenures: readonly Tenure[],
+  { graceMs, before }: Pick<ShutdownOptions, "before"> & { readonly graceMs: number },
+): Promise<never> {
   const endsAt = clock.now() + graceMs;
   clock.setTimer(() => endProcess(1), graceMs, { keepAlive: true });
   let code = 0;

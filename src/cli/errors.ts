@@ -1,7 +1,7 @@
 // The errors that a command throws on purpose, and the message and exit code of any error that a
 // command throws. Passwords in URLs are redacted.
 
-import { isTenureError, type TenureError } from "../core/errors.ts";
+import { type ErrorCode, isTenureError } from "../core/errors.ts";
 import { redacted, redactedText } from "../core/redaction.ts";
 import { EXIT } from "./exit-codes.ts";
 
@@ -35,29 +35,21 @@ export function toFailure(error: unknown): Failure {
     return { code: error.exitCode, message: error.message, facts: error.facts };
   }
   if (isTenureError(error)) {
-    return { code: toExitCode(error), message: error.message, facts: { code: error.code } };
+    const { code, message } = error;
+    return { code: EXIT_CODES[code] ?? EXIT.failed, message, facts: { code } };
   }
   const { stack, message: said } = redacted(error);
   const message = error instanceof Error ? (stack ?? said) : said;
   return { code: EXIT.failed, message, facts: { code: "UNEXPECTED" } };
 }
 
-function toExitCode(error: TenureError): number {
-  switch (error.code) {
-    case "INVALID_ARGUMENT":
-      return EXIT.usage;
-    case "TIMING":
-      return EXIT.timing;
-    case "STORE_UNAVAILABLE":
-    case "STORE_UNUSABLE":
-    case "GUARD_UNAVAILABLE":
-    case "TOKEN_REGRESSION":
-      return EXIT.unavailable;
-    case "ACQUIRE_TIMEOUT":
-      return EXIT.busy;
-    case "LEASE_LOST":
-      return EXIT.lost;
-    default:
-      return EXIT.failed;
-  }
-}
+const EXIT_CODES: Partial<Record<ErrorCode, number>> = {
+  INVALID_ARGUMENT: EXIT.usage,
+  TIMING: EXIT.timing,
+  STORE_UNAVAILABLE: EXIT.unavailable,
+  STORE_UNUSABLE: EXIT.unavailable,
+  GUARD_UNAVAILABLE: EXIT.unavailable,
+  TOKEN_REGRESSION: EXIT.unavailable,
+  ACQUIRE_TIMEOUT: EXIT.busy,
+  LEASE_LOST: EXIT.lost,
+};

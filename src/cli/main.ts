@@ -4,13 +4,7 @@
 
 import { EXIT } from "./exit-codes.ts";
 import { Output } from "./output/output.ts";
-import {
-  type Command,
-  findCommand,
-  isCommand,
-  type Parsed,
-  parseCommand,
-} from "./parsing/arguments.ts";
+import { type Command, findCommand, isCommand, parseCommand } from "./parsing/arguments.ts";
 import { runProgram } from "./program.ts";
 
 const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -32,12 +26,8 @@ async function main(argv: readonly string[]): Promise<number> {
   if (name === "--version" || name === "-V") return version();
   const parsed = parseCommand(findCommand(name), rest);
   if (parsed.options.has("help")) return help(name);
-  return perform(parsed);
-}
-
-async function perform(parsed: Parsed): Promise<number> {
-  const load = LOADERS[parsed.definition.name];
-  if (load === undefined) throw new Error(`${parsed.definition.name} has no loader.`);
+  const load = LOADERS[name];
+  if (load === undefined) throw new Error(`${name} has no loader.`);
   const command = await load();
   return command(parsed, new Output(parsed.options.has("json")));
 }

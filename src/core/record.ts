@@ -68,7 +68,7 @@ export function decodeRecord(text: string): LeaseRecord {
       `A lease record has version ${shownVersion(fields.v)}; this Tenure reads version 1. Upgrade it on every host.`,
     );
   }
-  const { holderId, sessionId, attempt } = fields;
+  const { holderId, sessionId, attempt, value } = fields;
   if (
     typeof holderId !== "string" ||
     typeof sessionId !== "string" ||
@@ -76,9 +76,6 @@ export function decodeRecord(text: string): LeaseRecord {
   ) {
     throw unreadable(text);
   }
-  const granted = readGrant(fields);
-  if (!("value" in fields)) return { holderId, sessionId, attempt, ...granted };
-  const { value } = fields;
   try {
     encodeValue(value);
   } catch (cause) {
@@ -87,7 +84,8 @@ export function decodeRecord(text: string): LeaseRecord {
       cause,
     });
   }
-  return { holderId, sessionId, attempt, value, ...granted };
+  const given = "value" in fields ? { value } : {};
+  return { holderId, sessionId, attempt, ...given, ...readGrant(fields) };
 }
 
 /**
@@ -146,15 +144,10 @@ export function decodeNotices(
 /**
  * These fields are informative only, so a record in which they are malformed is read without them.
  */
-function readGrant({
-  grantedAtMs,
-  bootId,
-}: Record<string, unknown>): Pick<LeaseRecord, "grantedAtMs" | "bootId"> {
+function readGrant(fields: Record<string, unknown>): Pick<LeaseRecord, "grantedAtMs" | "bootId"> {
+  const { grantedAtMs, bootId } = fields as { grantedAtMs: number; bootId: unknown };
   if (!Number.isSafeInteger(grantedAtMs)) return {};
-  return {
-    grantedAtMs: grantedAtMs as number,
-    ...(typeof bootId === "string" ? { bootId } : {}),
-  };
+  return { grantedAtMs, ...(typeof bootId === "string" ? { bootId } : {}) };
 }
 
 /**

@@ -56,7 +56,10 @@ export function redacted(error: unknown): Error {
 
 function copyError(error: unknown, depth: number): Error {
   if (isTenureError(error)) return error;
-  if (!isErrorLike(error)) return new Error(redactedText(describeValue(error)));
+  if (!isErrorLike(error)) {
+    const isObject = typeof error === "object" && error !== null;
+    return new Error(isObject ? "an object that is not an error" : redactedText(String(error)));
+  }
   const copy = new Error(redactedText(error.message));
   Object.setPrototypeOf(copy, Object.getPrototypeOf(error) as object);
   const hide = (name: string, value: unknown): void => {
@@ -87,10 +90,4 @@ function isErrorLike(error: unknown): error is Error {
     error !== null &&
     typeof (error as { message?: unknown }).message === "string"
   );
-}
-
-function describeValue(value: unknown): string {
-  return typeof value === "object" && value !== null
-    ? "an object that is not an error"
-    : String(value);
 }

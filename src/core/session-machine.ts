@@ -192,7 +192,7 @@ function distrust(state: Live, now: number): SessionStep {
 
 function doubt(
   state: Live,
-  event: { readonly now: number; readonly sentAt: number; readonly draw: number },
+  event: Extract<SessionEvent, { readonly type: "renewalFailed" }>,
   timing: Timing,
 ): SessionStep {
   if (event.now >= state.safeUntil) return outOfTime();

@@ -179,10 +179,14 @@ export function rejectAsync(write: unknown): void {
 
 /** The same for a plain function that has returned a promise. */
 export function rejectPromise(result: unknown): void {
-  if (typeof (result as { then?: unknown } | null | undefined)?.then !== "function") return;
+  if (!isPromise(result)) return;
   // The promise is dropped, and its rejection must not end the process.
   Promise.resolve(result).catch(() => undefined);
   throw notSynchronous();
+}
+
+export function isPromise(result: unknown): boolean {
+  return typeof (result as { then?: unknown } | null | undefined)?.then === "function";
 }
 
 function notSynchronous(): InvalidArgumentError {

@@ -69,6 +69,7 @@ async function writeMarker(
   occurrence: Occurrence,
   session: UnrenewedSession,
 ): Promise<Taken | undefined> {
+  const { store, clock, limitMs } = parts;
   const { atMs, windowMs } = occurrence;
   const value = atMs === undefined ? { windowMs } : { atMs };
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
@@ -76,7 +77,12 @@ async function writeMarker(
     const taken = toTaken(markers, occurrence);
     if (taken !== undefined) return taken;
     const { resource, holder } = findReplaceable(markers);
-    if (holder !== undefined) await removeMarker(parts, resource, holder.token);
+    if (holder !== undefined) {
+      const { token } = holder;
+      await withLimit(clock, limitMs, "revocation", () =>
+        store.revoke({ resource, token, limitMs }),
+      );
+    }
     const { kind } = await session.grant(resource, value);
     if (kind === "granted") return undefined;
     if (kind !== "busy") break;
@@ -120,15 +126,6 @@ function readMarkers(
     return { resource, holder };
   };
   return Promise.all(toMarkerResources(key).map(read));
-}
-
-async function removeMarker(
-  parts: UnrenewedSessionParts,
-  resource: string,
-  token: bigint,
-): Promise<void> {
-  const { store, clock, limitMs } = parts;
-  await withLimit(clock, limitMs, "revocation", () => store.revoke({ resource, token, limitMs }));
 }
 
 function tooLong(store: Store, occurrence: Occurrence, grantedMs: number): StoreUnusableError {

@@ -115,7 +115,13 @@ function runOnce<T>(
   const { waitMs = DEFAULT_WAIT_MS, ...lease } = options;
   if (!isDelay(waitMs)) throw badDelay("waitMs", waitMs);
   const { roundTripMs: limitMs } = parts.leases.plan(key, lease).timing;
-  if (parts.leases.findInCallChain(key) !== undefined) throw alreadyHeld(key);
+  if (parts.leases.findInCallChain(key) !== undefined) {
+    throw new InvalidArgumentError(
+      `You already hold "${key}" in this call chain, so the work could not run. Call once() or ` +
+        "oncePer() outside of that lease, or use another key.",
+      { resource: key },
+    );
+  }
   return new OnceRun({ ...parts, limitMs }, occurrence, lease).run(waitMs, work);
 }
 
@@ -206,12 +212,4 @@ function toTakenResult({ by }: Taken): Skipped {
 
 function toRunningResult({ heldBy }: AcquireTimeoutError): Skipped {
   return { ran: false, reason: "running", by: heldBy };
-}
-
-function alreadyHeld(key: string): InvalidArgumentError {
-  return new InvalidArgumentError(
-    `You already hold "${key}" in this call chain, so the work could not run. Call once() or ` +
-      "oncePer() outside of that lease, or use another key.",
-    { resource: key },
-  );
 }

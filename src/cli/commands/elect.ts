@@ -1,6 +1,7 @@
 // `tenure elect` runs a candidate that prints every leader and, if a command is given, runs it
 // while leading.
 
+import { once } from "node:events";
 import { pause } from "../../async/waits.ts";
 import { isTenureError } from "../../core/errors.ts";
 import { checkResource } from "../../core/resource.ts";
@@ -102,7 +103,10 @@ class Candidate {
 
   async lead(lease: Lease, stopping: AbortSignal): Promise<void> {
     const { command, relay, timing, hidesStore } = this.#parts;
-    if (command.length === 0) return waitForAbort(stopping);
+    if (command.length === 0) {
+      if (!stopping.aborted) await once(stopping, "abort");
+      return;
+    }
     const { clock } = systemParts();
     const { killAfterMs } = timing;
     const how = { command, clock, killAfterMs, relay, hidesStore };
@@ -146,10 +150,11 @@ class Candidate {
   #reportLeader(leader: Leader | undefined): void {
     const { output, name, command } = this.#parts;
     const fact = { event: "leader", name, leader: leader ?? null };
+    const value = leader?.value === undefined ? "" : `: ${JSON.stringify(leader.value)}`;
     const sentence =
       leader === undefined
         ? `${name} has no leader`
-        : `${leader.holderId} leads ${name} in term ${leader.term}${formatValue(leader.value)}`;
+        : `${leader.holderId} leads ${name} in term ${leader.term}${value}`;
     // With a command, stdout belongs to the command.
     if (command.length > 0) output.note(`${sentence}.`, fact);
     else
@@ -162,15 +167,4 @@ class Candidate {
 
 function toMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-function formatValue(value: unknown): string {
-  return value === undefined ? "" : `: ${JSON.stringify(value)}`;
-}
-
-function waitForAbort(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

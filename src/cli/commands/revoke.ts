@@ -1,6 +1,5 @@
 // `tenure revoke` shows the holder, asks for confirmation, and revokes exactly the grant it showed.
 
-import type { HolderView } from "../../stores/contract.ts";
 import { openStore } from "../backends/open-store.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkCanConfirm, confirm } from "../output/confirm.ts";
@@ -14,8 +13,9 @@ export const revokeCommand: Command = async ({ positionals, options }, output) =
   const { tenure, store } = await openStore(options);
   try {
     const { holder } = await tenure.read(resource);
+    const question = `${holder?.holderId} holds ${resource} with token ${holder?.token}. Revoke it?`;
     const isConfirmed = holder === undefined || options.has("yes");
-    if (!isConfirmed && !(await confirm(formatQuestion(resource, holder)))) {
+    if (!isConfirmed && !(await confirm(question))) {
       output.note("nothing was revoked.", {});
       return EXIT.no;
     }
@@ -39,7 +39,3 @@ export const revokeCommand: Command = async ({ positionals, options }, output) =
     await tenure.close();
   }
 };
-
-function formatQuestion(resource: string, holder: HolderView): string {
-  return `${holder.holderId} holds ${resource} with token ${holder.token}. Revoke it?`;
-}

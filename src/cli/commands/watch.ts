@@ -11,6 +11,9 @@ import type { Command } from "../parsing/arguments.ts";
 import { SignalRelay } from "../signal-relay.ts";
 
 const REDRAW_MS = 500;
+/** The alternate screen of the terminal. Leaving it restores the previous content. */
+const ENTER_SCREEN = "\u001B[?1049h\u001B[?25l";
+const LEAVE_SCREEN = "\u001B[?25h\u001B[?1049l";
 
 export const watchCommand: Command = async ({ positionals, options }, output) => {
   const relay = new SignalRelay();
@@ -42,7 +45,7 @@ class Screen {
   constructor(output: Output, clock: Clock) {
     this.#output = output;
     this.#clock = clock;
-    output.enterScreen();
+    process.stdout.write(ENTER_SCREEN);
     this.#timer = this.#draw();
   }
 
@@ -55,7 +58,7 @@ class Screen {
 
   close(): void {
     this.#timer.cancel();
-    this.#output.leaveScreen();
+    process.stdout.write(LEAVE_SCREEN);
   }
 
   /** Draws the table and sets a timer for the next time. */
@@ -70,11 +73,12 @@ class Screen {
     const head = LEASE_HEAD.filter((name) => name !== "EXPIRES IN");
     const [title = "", ...body] = table(head, shown).map((line) => line.slice(0, columns));
     const rest = all.length - shown.length;
-    this.#output.drawScreen([
+    const text = this.#output.text([
       `${all.length} held${rest > 0 ? `, ${rest} not shown` : ""}. Press Ctrl-C to exit.`,
       { style: "bold", text: title },
       ...body,
     ]);
+    process.stdout.write(`\u001B[H\u001B[J${text}`);
     return this.#clock.setTimer(
       () => {
         this.#timer = this.#draw();

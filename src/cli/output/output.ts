@@ -61,22 +61,6 @@ export class Output {
     return all.map(written).join("\n");
   }
 
-  /**
-   * Switches to the alternate screen of the terminal. `leaveScreen()` restores the previous
-   * content.
-   */
-  enterScreen(): void {
-    process.stdout.write("\u001B[?1049h\u001B[?25l");
-  }
-
-  drawScreen(lines: readonly Line[]): void {
-    process.stdout.write(`\u001B[H\u001B[J${this.text(lines)}`);
-  }
-
-  leaveScreen(): void {
-    process.stdout.write("\u001B[?25h\u001B[?1049l");
-  }
-
   /** Writes one line of JSON, for a command whose result is a stream of objects. */
   line(object: unknown): void {
     process.stdout.write(`${toJson(object)}\n`);

@@ -9,12 +9,12 @@ import { EXIT } from "../exit-codes.ts";
 import type { Options } from "./arguments.ts";
 import { formatDuration } from "./duration.ts";
 
-const FLAGS: Readonly<Record<keyof Timing, string>> = {
-  ttlMs: "--ttl",
-  renewEveryMs: "--renew-every",
-  clockErrorMs: "--clock-error",
-  roundTripMs: "--round-trip",
-  marginMs: "--margin",
+const OPTIONS: Readonly<Record<keyof Timing, string>> = {
+  ttlMs: "ttl",
+  renewEveryMs: "renew-every",
+  clockErrorMs: "clock-error",
+  roundTripMs: "round-trip",
+  marginMs: "margin",
 };
 
 const KILL_AFTER_SHARE = 5;
@@ -26,13 +26,9 @@ const RENEW_EVERY_MIN_MS = 50;
 
 /** The durations that were given; the others are undefined. */
 export function parseTimingOptions(options: Options): TimingOptions {
-  return {
-    ttlMs: options.duration("ttl"),
-    renewEveryMs: options.duration("renew-every"),
-    clockErrorMs: options.duration("clock-error"),
-    roundTripMs: options.duration("round-trip"),
-    marginMs: options.duration("margin"),
-  };
+  return Object.fromEntries(
+    Object.entries(OPTIONS).map(([name, option]) => [name, options.duration(option)]),
+  );
 }
 
 /** Like planTiming(), but its errors name the options of the command line. */
@@ -81,7 +77,7 @@ function toKillAfterError(
 
 function toCommandError(error: TimingError): CommandError {
   const fix = Object.entries(error.fix) as [keyof Timing, number][];
-  const flags = fix.map(([name, ms]) => `${FLAGS[name]} ${formatDuration(ms)}`).join(" ");
+  const flags = fix.map(([name, ms]) => `--${OPTIONS[name]} ${formatDuration(ms)}`).join(" ");
   const reasons = {
     safety:
       "they violate the safety inequality margin >= clock-error + round-trip: two processes could hold the lease at once",

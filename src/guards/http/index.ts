@@ -11,7 +11,7 @@ import { checkOptionNames, type OptionNames } from "../../core/options.ts";
 import { checkResource } from "../../core/resource.ts";
 // biome-ignore lint/style/noRestrictedImports: guards are created without connect()
 import { systemParts, warn } from "../../runtime/system.ts";
-import { checkLimit, type Guard, type TokenSource } from "../guard.ts";
+import { checkLimit, type Guard, isPromise, type TokenSource } from "../guard.ts";
 import { Admission, type Arrival } from "./admission.ts";
 import { HEADER } from "./header.ts";
 import { hasEnded, type NodeResponse, reject, whenEnded } from "./response.ts";
@@ -232,11 +232,9 @@ async function guarded(
 
 function toArrival(request: NodeRequest, response: NodeResponse): Arrival {
   const onGone = (leave: () => void): void => whenEnded(response, leave);
-  return { request, key: request, header: readHeader(request), onGone };
-}
-
-function isPromise(result: unknown): boolean {
-  return typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+  const value = request.headers[HEADER.toLowerCase()];
+  const header = Array.isArray(value) ? value.join(", ") : value;
+  return { request, key: request, header, onGone };
 }
 
 /**
@@ -247,11 +245,6 @@ function whenAborted(request: { readonly signal?: AbortSignal }, listener: () =>
   const { signal } = request;
   if (signal?.aborted === true) listener();
   else signal?.addEventListener("abort", listener, { once: true });
-}
-
-function readHeader({ headers }: NodeRequest): string | undefined {
-  const value = headers[HEADER.toLowerCase()];
-  return Array.isArray(value) ? value.join(", ") : value;
 }
 
 function warnAboutGuard(error: unknown): void {

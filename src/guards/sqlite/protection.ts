@@ -90,7 +90,9 @@ export function protectSql(name: string, options: ProtectOptions): string {
     `${name} takes writes only from the holder of ${literal(resource)}: use a guard. Nothing was written.`,
   );
   const triggers = EVENTS.map(
-    (event) => `CREATE TRIGGER ${triggerName(name, event)} BEFORE ${event} ON ${quoted(name)}
+    (
+      event,
+    ) => `CREATE TRIGGER ${quoted(`tenure_guard:${name}:${event}`.toLowerCase())} BEFORE ${event} ON ${quoted(name)}
   WHEN NOT EXISTS (${admittedRows(table, resource)})
   BEGIN SELECT RAISE(ABORT, ${refusal}); END;`,
   );
@@ -179,10 +181,6 @@ export function inTransaction<T>(database: SqliteDatabase, change: () => T): T {
     database.exec("ROLLBACK");
     throw error;
   }
-}
-
-function triggerName(name: string, event: string): string {
-  return quoted(`tenure_guard:${name.toLowerCase()}:${event.toLowerCase()}`);
 }
 
 function quoted(name: string): string {

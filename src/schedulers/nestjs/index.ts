@@ -145,11 +145,9 @@ export function OncePerFire(key: string, options: NestFireOptions = {}): MethodD
     Inject(TENURE)(target, TENURE_HERE);
     Inject(SchedulerRegistry)(target, REGISTRY_HERE);
     const wrapped = async function (this: Host, ...rest: unknown[]): Promise<unknown> {
-      const tenure = this[TENURE_HERE];
       const work = (lease: Lease): unknown => method.call(this, lease, ...rest);
-      const run = { tenure, registry: this[REGISTRY_HERE], key, options, work };
-      const result = await runFire(run).catch((error: unknown) => {
-        if (isTenureError(error, "CLOSED") && shuttingDown.has(tenure)) return undefined;
+      const result = await runFire(this, key, options, work).catch((error: unknown) => {
+        if (isTenureError(error, "CLOSED") && shuttingDown.has(this[TENURE_HERE])) return undefined;
         throw error;
       });
       if (result === undefined) return undefined;
@@ -171,16 +169,12 @@ function checkNest(): void {
   }
 }
 
-interface FireRun {
-  readonly tenure: Tenure;
-  readonly registry: SchedulerRegistry;
-  readonly key: string;
-  readonly options: NestFireOptions;
-  readonly work: (lease: Lease) => unknown;
-}
-
-async function runFire(run: FireRun): Promise<OnceResult<unknown>> {
-  const { tenure, registry, key, options, work } = run;
+async function runFire(
+  { [TENURE_HERE]: tenure, [REGISTRY_HERE]: registry }: Host,
+  key: string,
+  options: NestFireOptions,
+  work: (lease: Lease) => unknown,
+): Promise<OnceResult<unknown>> {
   const { onSkip: _o, everyMs, windowMs, ...lease } = options;
   if (everyMs !== undefined) return tenure.oncePer(key, { ...lease, everyMs }, work);
   if (!registry.doesExist("cron", key)) {
