@@ -1,6 +1,6 @@
 // Goal: a row of the benchmarks reports what was measured, and a library that fails does not affect
 // the others. Method: contestants with known values go through the real comparison.
-import { describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   type Comparison,
   type Contestant,
@@ -10,6 +10,8 @@ import {
   milliseconds,
   perSecond,
 } from "../../bench/comparison.ts";
+import { buildPeers } from "../../bench/peers/build.ts";
+import { contendersOn } from "../../bench/peers/peers.ts";
 import { drawBars } from "../../bench/pictures.ts";
 import { formatSection, type Row, type Run, type Section } from "../../bench/results.ts";
 import { newResource, withLockers } from "../../bench/workers.ts";
@@ -180,6 +182,43 @@ describe("failures", () => {
     expect(failure.message).toMatch(
       /^Error.*Cannot find module 'bench\/peers\/libraries\/none.mjs'/,
     );
+  });
+});
+
+describe("peers in other languages", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  });
+
+  test("a worker gets its settings as argument, and orders and answers are lines", async () => {
+    const program = `
+      console.log(JSON.stringify("ready"));
+      const { library } = JSON.parse(process.argv.at(-1));
+      require("node:readline").createInterface({ input: process.stdin }).on("line", (line) =>
+        console.log(JSON.stringify({ library, order: JSON.parse(line) })));`;
+    const command = [process.execPath, "-e", program, "--"];
+    const target = { library: "other", url: "", command };
+    const answers = await withLockers(target, { count: 2 }, (workers) =>
+      Promise.all(workers.map((worker, index) => worker.ask({ lock: `a ${index}` }))),
+    );
+    expect(answers).toEqual([
+      { library: "other", order: { lock: "a 0" } },
+      { library: "other", order: { lock: "a 1" } },
+    ]);
+  });
+
+  test("without their tools they are skipped, and the reason is printed", async () => {
+    vi.stubEnv("PATH", "/none");
+    const printed = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const commands = await buildPeers();
+    expect(commands.size).toBe(0);
+    expect(printed.mock.calls.map(([line]) => line)).toEqual([
+      expect.stringMatching(/skipped: redislock.*go not found in PATH/),
+      expect.stringMatching(/skipped: Redisson.*mvn and java and javac not found in PATH/),
+    ]);
+    const names = contendersOn("zookeeper", "zookeeper://a", true, commands).map((c) => c.name);
+    expect(names).toEqual(["tenure"]);
   });
 });
 
