@@ -4,11 +4,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import pg from "pg";
-import { openMembers } from "../src/clients/etcd/open.ts";
+import { openClient } from "../src/clients/etcd/open.ts";
 import { checkEtcdOptions } from "../src/clients/etcd/options.ts";
 import { txn } from "../src/clients/etcd/rpc.ts";
 import { Watches } from "../src/clients/etcd/watches.ts";
-import { CREATE, create, exists, setData } from "../src/clients/zookeeper/messages.ts";
+import { CREATE, create, getData, setData } from "../src/clients/zookeeper/messages.ts";
 import { systemParts } from "../src/runtime/system.ts";
 import { Console } from "../test/support/stores/zookeeper-nodes.ts";
 import type { Contestant } from "./comparison.ts";
@@ -91,8 +91,8 @@ async function openPostgres(url: string): Promise<Notifier> {
 async function openEtcd(url: string): Promise<Notifier> {
   const settings = checkEtcdOptions({ url, onWarning: () => undefined });
   const parts = systemParts();
-  const members = await openMembers(settings, parts);
-  const watches = new Watches(members, parts.clock);
+  const client = await openClient(settings, parts);
+  const watches = new Watches(client, parts.clock);
   return {
     listen: (topic, onMessage) =>
       new Promise((resolve, reject) => {
@@ -104,7 +104,7 @@ async function openEtcd(url: string): Promise<Notifier> {
       }),
     send: (topic) => {
       const put = { key: Buffer.from(topic), value: Buffer.from("x"), lease: 0n };
-      return members.call(txn, { when: [], yes: [{ put }], no: [] }, { limitMs: 5_000 });
+      return client.call(txn, { when: [], yes: [{ put }], no: [] }, { limitMs: 5_000 });
     },
   };
 }
@@ -120,9 +120,9 @@ async function openZooKeeper(url: string): Promise<Notifier> {
       // A watch reports one change, so the next one is set at once.
       console.wire.onEvent = () => {
         onMessage();
-        void console.send(exists(path, true));
+        void console.send(getData(path, true));
       };
-      await console.send(exists(path, true));
+      await console.send(getData(path, true));
     },
     send: (topic) => console.send(setData(`/${topic}`, "", -1)),
   };

@@ -98,8 +98,8 @@ export const HANDOFF_MUTANTS: readonly Mutant[] = [
   {
     name: "nobody checks whether the holder has expired",
     file: store,
-    find: "this.#checks.set(resource, this.#clock.setTimer(check, delayMs));",
-    replace: "this.#checks.set(resource, this.#clock.setTimer(() => void check, delayMs));",
+    find: "    this.#backend.checkExpiry(entry, this.#now());\n",
+    replace: "",
   },
   {
     name: "only the first holder is checked for expiry",

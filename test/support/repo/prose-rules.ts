@@ -27,14 +27,6 @@ const BANNED: readonly { readonly pattern: RegExp; readonly instead: string }[] 
   { pattern: /\bmend(s|ed|ing)?\b/i, instead: "fix" },
 ];
 
-/**
- * The internals of the five server stores and of their clients are rewritten by the next issue,
- * which removes this.
- */
-function isExempt(path: string): boolean {
-  return /^src\/(stores\/(etcd|postgres|sqlite|zookeeper)|clients(?!\/redis))\//.test(path);
-}
-
 /** The lines that consist of a comment only. */
 function findCommentLines(text: string): { readonly line: number; readonly text: string }[] {
   const found: { line: number; text: string }[] = [];
@@ -69,7 +61,7 @@ function findPhrases({ path, text }: SourceFile): string[] {
 export const proseRules: readonly Rule[] = [
   {
     name: "comments are at most 100 columns wide",
-    appliesTo: (path) => !isExempt(path),
+    appliesTo: () => true,
     findFaults: ({ path, text }) =>
       findCommentLines(text)
         .filter((each) => each.text.length > COLUMNS_MAX)
@@ -78,12 +70,12 @@ export const proseRules: readonly Rule[] = [
   {
     name: "comments and test titles name the actor and use plain words",
     // This file lists the phrases, and the tidy test plants them.
-    appliesTo: (path) => !isExempt(path) && !/^test\/(repo\/tidy|support\/repo\/prose)/.test(path),
+    appliesTo: (path) => !/^test\/(repo\/tidy|support\/repo\/prose)/.test(path),
     findFaults: findPhrases,
   },
   {
     name: "objects are written out, not spread to fit a line",
-    appliesTo: (path) => !isExempt(path) && !path.startsWith("test/repo/tidy"),
+    appliesTo: (path) => !path.startsWith("test/repo/tidy"),
     findFaults: ({ path, text }) =>
       [...text.matchAll(/\{\s*\.\.\.\{/g)].map(
         (match) =>
