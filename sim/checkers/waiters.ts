@@ -1,6 +1,6 @@
 // Reconstructs the queue of each resource from the trace, as far as it is certain, for the checkers
-// in handoff.ts. It reports nothing itself. A waiter is in the queue once the store has confirmed it,
-// and it is ahead of every waiter that sent its first request after that.
+// in handoff.ts. It reports nothing itself. A waiter is in the queue once the store has confirmed
+// it, and it is ahead of every waiter that sent its first request after that.
 
 import type { TraceEvent } from "../world/trace.ts";
 import type { Facts, Grant } from "./facts.ts";

@@ -1,5 +1,5 @@
-// Goal: a preferred successor takes over from the end of the queue, and one that was killed does not
-// keep the others from leading. Method: candidates on one SQLite file that report what they do.
+// Goal: a preferred successor takes over from the end of the queue, and one that was killed does
+// not keep the others from leading. Method: candidates on one SQLite file that report what they do.
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { leads, useCandidates } from "../support/process/process-candidates.ts";

@@ -1,5 +1,5 @@
-// Goal: no process starves. Method: processes acquire and release as fast as they can, first each on
-// its own resource, where on SQLite they compete only for the write lock, then all on the same
+// Goal: no process starves. Method: processes acquire and release as fast as they can, first each
+// on its own resource, where on SQLite they compete only for the write lock, then all on the same
 // resource, on every store. SQLite's own busy_timeout would fail the first test: it can make one of
 // two saturating writers wait for seconds. The time in which a process was ready but the operating
 // system ran other processes is not counted: Tenure does not decide that.

@@ -1,5 +1,6 @@
-// The narrow seam to SQLite: what we need of a connection, and the two libraries that have it. `node:sqlite` comes with
-// Node 22.13 and up, so nothing has to be installed there; on Node 20 it is better-sqlite3, an optional peer.
+// The interface to SQLite: what Tenure needs of a connection, and the two libraries that provide
+// it. `node:sqlite` is part of Node 22.13 and newer. On Node 20 it is better-sqlite3, an optional
+// peer dependency.
 
 import { StoreUnusableError } from "../../core/errors.ts";
 import { findFault } from "../shared/libraries.ts";
@@ -66,12 +67,13 @@ async function betterSqlite3(): Promise<Driver> {
   const { default: Database } = (await import(specifier)) as { default: Library };
   const fault = findFault("better-sqlite3");
   if (fault !== undefined) throw new StoreUnusableError(fault);
-  // A first connection proves that the native part fits this Node; the import alone does not load it.
+  // A first connection proves that the native part fits this Node; the import alone does not load
+  // it.
   new Database(":memory:", { timeout: 0 }).close();
   return { name: "better-sqlite3", open: (file) => new Database(file, { timeout: 0 }) };
 }
 
-/** SQLite's primary result codes that we tell apart. */
+/** The primary result codes of SQLite that Tenure distinguishes. */
 export const SQLITE = {
   busy: 5,
   locked: 6,
@@ -94,7 +96,10 @@ const BY_NAME: Record<string, number> = {
   SQLITE_NOTADB: SQLITE.notadb,
 };
 
-/** The primary result code of an error, from either library, 1 for those without a name here; undefined: not SQLite's. */
+/**
+ * The primary result code of an error of either library; 1 for codes that are not in the list.
+ * Undefined if the error is not SQLite's.
+ */
 export function sqliteCode(error: unknown): number | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   const { errcode, code } = error as { errcode?: unknown; code?: unknown };

@@ -1,4 +1,5 @@
-// Goal: an error that is not SQLite's own is distinguished from damage to the file. Method: errors as the libraries throw them.
+// Goal: an error that is not SQLite's own is distinguished from damage to the file. Method: errors
+// as the libraries throw them.
 import { expect, test } from "vitest";
 import { StoreUnusableError } from "../../core/errors.ts";
 import { failure } from "./failures.ts";

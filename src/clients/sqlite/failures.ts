@@ -1,9 +1,9 @@
-// SQLite's errors in our words: what it means for the request, and what the user can do about it.
+// Converts SQLite's errors: what they mean for the request, and what the user can do about them.
 
 import { StoreUnavailableError, StoreUnusableError, type TenureError } from "../../core/errors.ts";
 import { SQLITE, sqliteCode } from "./driver.ts";
 
-/** `committing`: the error came from COMMIT, after which nobody can say whether it is on the disk. */
+/** `committing`: the error came from COMMIT, so the transaction may or may not be on the disk. */
 export function failure(error: unknown, file: string, committing = false): TenureError | Error {
   switch (sqliteCode(error)) {
     case SQLITE.busy:

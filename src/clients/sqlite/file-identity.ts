@@ -1,6 +1,7 @@
-// Checks that a file can be shared by its path. SQLite finds the -wal and -shm files, and a guard finds its ledger, by the
-// path of the file. Two paths to one file therefore lead to two logs and two sets of locks, and two processes can hold one
-// lease with the same token. The store and the guards for SQLite and plain files call this before they use a file.
+// Checks that a file can be shared by its path. SQLite finds the -wal and -shm files, and a guard
+// finds its ledger, by the path of the file. Two paths to one file therefore lead to two logs and
+// two sets of locks, and two processes can hold one lease with the same token. The store and the
+// guards for SQLite and plain files call this before they use a file.
 
 import {
   closeSync,
@@ -38,9 +39,10 @@ export interface PlaceOptions {
 }
 
 /**
- * Returns the real path of the file, with all symbolic links resolved; the file itself need not exist yet. Throws
- * StoreUnusableError if two processes could use it without seeing each other's locks. Does not open the file: closing a
- * descriptor would drop the locks that this process has on it.
+ * Returns the real path of the file, with all symbolic links resolved; the file itself need not
+ * exist yet. Throws StoreUnusableError if two processes could use it without seeing each other's
+ * locks. Does not open the file: closing a descriptor would drop the locks that this process has on
+ * it.
  */
 export function checkPlace(path: string, options: PlaceOptions): string {
   const named = resolve(path);
@@ -67,13 +69,14 @@ export function checkPlace(path: string, options: PlaceOptions): string {
 }
 
 /**
- * Checks the place of the file, creates the file if it does not exist, and returns its real path. Only its owner may read
- * it; SQLite gives its side files the same mode.
+ * Checks the place of the file, creates the file if it does not exist, and returns its real path.
+ * Only its owner may read it; SQLite gives its side files the same mode.
  */
 export function ensureFile(path: string, options: PlaceOptions): string {
   const file = checkPlace(path, options);
   try {
-    // Never opens a file that exists: closing it would drop the locks of other connections of this process.
+    // Never opens a file that exists: closing it would drop the locks of other connections of this
+    // process.
     closeSync(openSync(file, "wx", 0o600));
     return file;
   } catch (cause) {
@@ -84,7 +87,10 @@ export function ensureFile(path: string, options: PlaceOptions): string {
   }
 }
 
-/** Identifies the file that a path leads to, through symbolic links. It changes when the file is deleted or replaced. */
+/**
+ * Identifies the file that a path leads to, through symbolic links. It changes when the file is
+ * deleted or replaced.
+ */
 export function identityOf(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat === undefined ? "missing" : `${stat.dev}:${stat.ino}`;
@@ -131,8 +137,9 @@ function refuseSecondPath(file: string, stat: Stats): void {
 }
 
 /**
- * What is mounted on the file itself, if anything. The device number does not show it reliably: a bind mount keeps the
- * device, and on overlayfs files and folders can have different ones. It is compared only where there is no mount table.
+ * What is mounted on the file itself, if anything. The device number does not show it reliably: a
+ * bind mount keeps the device, and on overlayfs files and folders can have different ones. It is
+ * compared only where there is no mount table.
  */
 function mountedFrom(file: string, stat: Stats): string | undefined {
   let mounts: string;
@@ -142,7 +149,8 @@ function mountedFrom(file: string, stat: Stats): string | undefined {
     return statSync(dirname(file)).dev === stat.dev ? undefined : "another file system";
   }
   for (const line of mounts.split("\n")) {
-    // "36 35 98:0 /srv/tenure.db /data/tenure.db rw - ext4 /dev/root rw": the mounted path on its device, the mount point.
+    // "36 35 98:0 /srv/tenure.db /data/tenure.db rw - ext4 /dev/root rw": the mounted path on its
+    // device, the mount point.
     const [, , , source = "", point = ""] = line.split(" ");
     if (unescaped(point) === file) return unescaped(source);
   }

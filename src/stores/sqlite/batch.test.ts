@@ -1,5 +1,6 @@
-// Goal: the write lock is tried for at once and often while it is soon free, and seldom in a crowd. Method: a made-up file whose
-// lock is taken, on a manual clock; counted are the tries.
+// Goal: a writer tries to get the write lock at once, often while it becomes free soon, and rarely
+// if many writers wait. Method: a fake file whose lock is taken, on a manual clock; the test counts
+// the tries.
 import { expect, test } from "vitest";
 import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection } from "../../clients/sqlite/driver.ts";

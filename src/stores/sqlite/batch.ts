@@ -1,7 +1,7 @@
-// The only place that writes. Requests of the same turn of the event loop share one transaction, and
-// so one flush to the disk. While another process has the write lock, this file tries again without
-// blocking the event loop, and often: SQLite's own handler sleeps for up to 100 ms between two tries
-// and starves one of two busy writers.
+// The only place that writes. Requests of the same turn of the event loop share one transaction,
+// and so one flush to the disk. While another process has the write lock, this file tries again
+// without blocking the event loop, and often: SQLite's own handler sleeps for up to 100 ms between
+// two tries and starves one of two busy writers.
 
 import type { Clock, Random } from "../../async/clock.ts";
 import type { Disk } from "../../clients/sqlite/disk.ts";
@@ -32,8 +32,8 @@ const BATCH_MAX = 256;
 const RETRY_MIN_MS = 0.2;
 const RETRY_MAX_MS = 2;
 /**
- * This many failed tries mean a crowd of writers. Their tries would take the processors from the one
- * that has the lock, so they become rare.
+ * This many failed tries mean a crowd of writers. Their tries would take the processors from the
+ * one that has the lock, so they become rare.
  */
 const CROWD_TRIES = 4;
 const RETRY_CROWD_MS = 16;
@@ -210,8 +210,8 @@ export class Batch {
   }
 
   /**
-   * A file that was deleted or replaced still accepts our writes, but no other process sees them, so
-   * two processes could hold one lease. The main file is checked by the path that the user gave,
+   * A file that was deleted or replaced still accepts our writes, but no other process sees them,
+   * so two processes could hold one lease. The main file is checked by the path that the user gave,
    * because a link in that path may now point to another file.
    */
   #checkIdentity(): void {

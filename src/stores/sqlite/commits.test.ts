@@ -1,6 +1,6 @@
 // Goal: a subscription without patience learns of every report of the kernel at once, one with
-// patience of few of them, and neither misses a commit. Method: a fake file that counts how often it
-// is checked, on a manual clock.
+// patience of few of them, and neither misses a commit. Method: a fake file that counts how often
+// it is checked, on a manual clock.
 import { expect, test } from "vitest";
 import type { Disk } from "../../clients/sqlite/disk.ts";
 import type { Connection, Statement } from "../../clients/sqlite/driver.ts";

@@ -25,7 +25,7 @@ export interface CommitsParts {
 
 export interface SubscribeOptions {
   /**
-   * The subscription neither keeps the process alive nor hears of commits of this process.
+   * The subscription neither keeps the process alive nor learns of commits of this process.
    * @default false
    */
   readonly isBackground?: boolean;

@@ -1,6 +1,7 @@
-// Decides who holds a lease, by the rule of queue-policy.ts. Each request of the contract is one
-// method, which runs inside a transaction. `memory/backend.ts` does the same without a file. The
-// methods collect what they did to sessions as facts, and store.ts reports them after the commit.
+// Decides which session holds a lease, by the rule of queue-policy.ts. Each request of the contract
+// is one method, which runs inside a transaction. `memory/backend.ts` does the same without a file.
+// The methods collect what they did to sessions as facts, and store.ts reports them after the
+// commit.
 
 import { clockToken } from "../../core/era.ts";
 import { encodeRecord, shownRecord } from "../../core/record.ts";

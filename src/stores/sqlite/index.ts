@@ -32,7 +32,10 @@ export interface SqliteOptions {
    * processes must use the same file, which takes the place of the prefix of other stores.
    */
   readonly file?: string | undefined;
-  /** The module that opens the file. @default "node:sqlite" if this Node has it, else "better-sqlite3" */
+  /**
+   * The module that opens the file.
+   * @default "node:sqlite" if this Node has it, else "better-sqlite3"
+   */
   readonly library?: SqliteLibraryName | undefined;
   /**
    * How long opening the store may take, in milliseconds, while other processes lock the file.

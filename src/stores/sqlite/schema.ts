@@ -1,6 +1,6 @@
 // The tables of a store file. The row of a lease is also the token counter of its resource, and
-// Tenure never deletes it. If a person does, the next token starts at the wall clock, which is above
-// all earlier ones (S1), and the trigger revokes the lease, so that its holder learns of it.
+// Tenure never deletes it. If a person does, the next token starts at the wall clock, which is
+// above all earlier ones (S1), and the trigger revokes the lease, so that its holder learns of it.
 
 /** In the header of the file. Distinguishes our files from other SQLite files. ASCII "TENU". */
 export const APPLICATION_ID = 0x54454e55;

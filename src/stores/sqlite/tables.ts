@@ -120,8 +120,8 @@ const SQL = {
     INSERT INTO waiter (resource, session, attempt, holder_id, rank, record)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (attempt) DO NOTHING`,
   leaveQueue: "DELETE FROM waiter WHERE attempt = ?",
-  // The rule of queue-policy.ts: the preferred holder first, then by rank and arrival; only sessions
-  // that are alive and not quiet. The session that sends the request is never quiet.
+  // The rule of queue-policy.ts: the preferred holder first, then by rank and arrival; only
+  // sessions that are alive and not quiet. The session that sends the request is never quiet.
   next: `
     SELECT waiter.* FROM waiter JOIN session ON session.id = waiter.session
     WHERE waiter.resource = ? AND ${ALIVE} AND (session.quiet_ms > ? OR session.id = ?)
