@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { fromUrl } from "../../../src/connect.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Store } from "../../../src/stores/contract.ts";
+import type { Grant, Store } from "../../../src/stores/contract.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { startPostgres } from "../../servers/postgres.ts";
 import { startRedis } from "../../servers/redis.ts";
@@ -61,7 +61,8 @@ function testHerd(engine: () => Counted): void {
       Array.from({ length: WAITERS }, (_, index) => enter(store, `w${index}`)),
     );
     // One after the other, so that the order is known.
-    for (const waiter of waiters) expect((await waiter.ask()).kind).toBe("busy");
+    const waits = store.untilFree === undefined ? "queued" : "busy";
+    for (const waiter of waiters) expect((await waiter.ask()).kind).toBe(waits);
     const woken = waiters.map((waiter) => waiter.woken());
     await untilQuiet(requests);
     const costs: number[] = [];
@@ -69,7 +70,8 @@ function testHerd(engine: () => Counted): void {
       const before = await requests();
       await holder.release();
       await woken[index];
-      while ((await next.ask()).kind !== "granted") await next.woken();
+      if (store.untilFree !== undefined)
+        while ((await next.ask()).kind !== "granted") await next.woken();
       // Longer than the head start, after which the other waiters would send requests.
       await sleep(400);
       costs.push((await requests()) - before);
@@ -88,11 +90,24 @@ interface Entered {
 }
 
 async function enter(store: Store, name: string): Promise<Entered> {
-  await store.openSession({ sessionId: name, holderId: name, ttlMs: TTL_MS, limitMs: LIMIT_MS });
+  let token = 0n;
+  let onGranted: (name: string) => void = () => undefined;
+  const handedOff = new Promise<string>((resolve) => {
+    onGranted = resolve;
+  });
+  const events = {
+    granted: (grant: Grant) => {
+      token = grant.token;
+      onGranted(name);
+    },
+    lost: () => undefined,
+    wanted: () => undefined,
+  };
+  const session = { sessionId: name, holderId: name, ttlMs: TTL_MS, limitMs: LIMIT_MS };
+  await store.openSession({ ...session, events });
   const attempt = { sessionId: name, resource: "r", attempt: `${name}.1`, limitMs: LIMIT_MS };
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
-  let token = 0n;
   return {
     ask: async () => {
       const outcome = await store.grant({ ...attempt, holderId: name, queue: true });
@@ -103,6 +118,7 @@ async function enter(store: Store, name: string): Promise<Entered> {
       expect(await store.release({ ...attempt, token })).toEqual({ kind: "released" });
     },
     woken: () => {
+      if (store.untilFree === undefined) return handedOff;
       const wait = waitUntilFree(store, { ...attempt, signal: stop.signal }).then(() => name);
       wait.catch(() => undefined);
       return wait;

@@ -124,7 +124,7 @@ test("L2: a request that may be queued is sent after the subscription", async ()
   client.duplicate = (override) => {
     const copy = duplicate(override);
     const connect = copy.connect.bind(copy);
-    copy.connect = () => gate.then(connect);
+    copy.connect = () => gate.then(() => connect());
     return copy;
   };
   const other = await redisStore({ client, prefix })(systemParts());
