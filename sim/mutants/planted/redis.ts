@@ -247,7 +247,7 @@ export const REDIS_MUTANTS: readonly Mutant[] = [
     find: "string.match(text, '^F([1-9]%d*):(%d+):()')",
     replace: "string.match(text, '^[FQ]([1-9]%d*):(%d+):()')",
     store: "redis",
-    test: models,
+    test: notifications,
   },
   {
     name: "redis: the common case grants below the last token",

@@ -1,5 +1,6 @@
 // Goal: only the right sessions are notified, once, and a lost notification costs at most one
 // renewal. Method: a real server whose messages are read by another client.
+import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
@@ -147,6 +148,22 @@ test("a waiter whose queue entry was deleted by hand has it again after a renewa
   await redis().command("DEL", `${base}w:r`);
   await store.renew({ sessionId: "two", withdrawn: [], acknowledged: [], limitMs: LIMIT_MS });
   expect(await redis().command("ZCARD", `${base}w:r`)).toBe(1);
+  await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
+  const read = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
+  expect((await store.read(read)).holder?.sessionId).toBe("two");
+});
+
+test("L2: a waiter that was quiet when a newcomer was granted the resource is served after it", async () => {
+  const { store } = await opened();
+  await session(store, "one");
+  const two = { sessionId: "two", holderId: "two", limitMs: LIMIT_MS };
+  await store.openSession({ ...two, ttlMs: 60_000, quietAfterMs: 1_000 });
+  const first = await take(store, "one", "r");
+  await queue(store, "two", "r");
+  await sleep(1_100);
+  await store.release({ sessionId: "one", resource: "r", token: first, limitMs: LIMIT_MS });
+  const token = await take(store, "one", "r");
+  await store.renew({ ...two, withdrawn: [], acknowledged: [] });
   await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
   const read = { resource: "r", consistency: "linearizable", limitMs: LIMIT_MS } as const;
   expect((await store.read(read)).holder?.sessionId).toBe("two");
