@@ -84,15 +84,6 @@ export class Waiters {
     return Math.max(queuedAt, from) + subscribeMs;
   }
 
-  /** How many waiters may have been ahead of this one when it entered the queue. */
-  countAheadAtArrival(waiter: Waiter, resource: string, facts: Facts): number {
-    let count = 0;
-    for (const other of this.waitersFor(resource))
-      if (other !== waiter && other.askedAt <= waiter.queuedAt)
-        count += facts.session(other.session).until > waiter.queuedAt ? 1 : 0;
-    return count;
-  }
-
   apply(event: TraceEvent): void {
     if (event.kind === "listens") this.#listensFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
