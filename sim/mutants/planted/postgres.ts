@@ -245,6 +245,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     find: "if (waitersFor(db, lease.resource).length > 0) handOff(db, lease);",
     replace: "void lease;",
     store: "postgres",
+    test: "sim/test/models.test.ts",
   },
   {
     name: "postgres, model: a waiter that gave up stays in the queue",
@@ -260,5 +261,6 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     find: "  db.handoffs.set(toKey(session, resource), { session, resource, attempt, token });\n",
     replace: "",
     store: "postgres",
+    test: "sim/test/models.test.ts",
   },
 ];
