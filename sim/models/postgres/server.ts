@@ -37,6 +37,8 @@ export class PgServer implements Forgetful<Copy> {
   readonly #program: Program;
   readonly #trace: Trace;
   readonly #db: Database;
+  /** The data when the primary was started last. */
+  #atStart: Copy | undefined;
   readonly #backends = new Set<Backend>();
   /** The channel of each connection that listens. */
   readonly #listening = new Map<Backend, string>();
@@ -83,6 +85,7 @@ export class PgServer implements Forgetful<Copy> {
   restart(): void {
     const isFailover = this.#program.chance.isTrue(0.5);
     this.#trace.countModelEvent(isFailover ? "a standby took over" : "the same server again");
+    this.#atStart = this.#db.copy();
     this.#db.restart();
     this.#dropAll(isFailover);
   }
@@ -91,9 +94,13 @@ export class PgServer implements Forgetful<Copy> {
     return this.#db.copy();
   }
 
-  failOver(copy: Copy): void {
+  failOver(replicated: Copy): void {
     const { leases, sessions } = this.#db;
-    this.#db.promote(copy);
+    // A standby that missed two starts of the primary, and so two eras, can grant lower tokens
+    // (docs/stores/postgres.md).
+    const hasMissedTwo = replicated.era.server < (this.#atStart?.era.server ?? 0);
+    this.#db.promote(hasMissedTwo && this.#atStart !== undefined ? this.#atStart : replicated);
+    this.#atStart = undefined;
     // These grants ended without a request, like a revocation, and holders must learn of them in
     // the same way.
     for (const lease of leases.values())

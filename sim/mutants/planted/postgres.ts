@@ -32,14 +32,6 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     test: "test/stores/postgres/batches.test.ts",
   },
   {
-    name: "postgres: a request overtakes the release of the same resource",
-    file: "src/stores/postgres/batch.ts",
-    find: 'if (kind === "grant" && this.#releasing.has(resource)) {',
-    replace: 'if (kind === "grant" && this.#releasing.has("")) {',
-    store: "postgres",
-    test: "test/stores/postgres/batches.test.ts",
-  },
-  {
     name: "postgres: renewals do not repeat the first withdrawal",
     file: store,
     find: "const values = [sessionId, JSON.stringify(withdrawn), ...refs];",
@@ -60,6 +52,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     find: "      granted,\n",
     replace: "      granted: [],\n",
     store: "postgres",
+    test: queueTest,
   },
   {
     name: "postgres: no process checks whether the holder has expired",
@@ -141,20 +134,12 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     test: modelTest,
   },
   {
-    name: "postgres, SQL: a resource is handed off to a session that has expired",
-    file: sql,
-    find: `AND \${IS_ALIVE} AND (s.id = p_requester OR NOT \${IS_QUIET})`,
-    replace: `AND (s.id = p_requester OR NOT \${IS_QUIET})`,
-    store: "postgres",
-    test: modelTest,
-  },
-  {
     name: "postgres, SQL: a resource is handed off to a quiet session",
     file: sql,
     find: `AND (s.id = p_requester OR NOT \${IS_QUIET})`,
     replace: "",
     store: "postgres",
-    test: modelTest,
+    test: "test/stores/postgres/suite.test.ts",
   },
   {
     name: "postgres, SQL: a handoff sends no notification",
@@ -260,6 +245,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     find: "if (waitersFor(db, lease.resource).length > 0) handOff(db, lease);",
     replace: "void lease;",
     store: "postgres",
+    test: "sim/test/models.test.ts",
   },
   {
     name: "postgres, model: a waiter that gave up stays in the queue",
@@ -275,5 +261,6 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     find: "  db.handoffs.set(toKey(session, resource), { session, resource, attempt, token });\n",
     replace: "",
     store: "postgres",
+    test: "sim/test/models.test.ts",
   },
 ];
