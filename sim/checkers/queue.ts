@@ -36,9 +36,7 @@ const PROMPT_STORES: ReadonlySet<string> = new Set(["redis", "postgres"]);
  * How long it takes until the server has registered a waiter's subscription: one message on Redis.
  * The waiter then checks once more, which is one of the two round trips.
  */
-const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([
-  ["redis", CALM_MAX_MS],
-]);
+const SUBSCRIBE_MS: ReadonlyMap<string, number> = new Map([["redis", CALM_MAX_MS]]);
 /**
  * How many waiters at the head of the queue are notified of a change. If all of them are stuck, the
  * next one polls.

@@ -1,6 +1,6 @@
-// Goal: transactions that share a message are answered separately, none of a rejected batch is taken
-// for certain, and a grant comes after the release of the same resource. Method: a client that is a
-// function.
+// Goal: transactions that share a message are answered separately, none of a rejected batch is
+// taken for certain, and a grant comes after the release of the same resource. Method: a client
+// that is a function.
 import { expect, test } from "vitest";
 import type { EtcdClient, Reply } from "../../clients/etcd/client.ts";
 import type { Txn, TxnAnswer } from "../../clients/etcd/kv.ts";
