@@ -64,11 +64,11 @@ test("a repeated request finds its own key, whether it holds or waits", () => {
   const { begin, ask, keys } = world();
   const [a, b] = [begin("a"), begin("b")];
   const first = ask(a);
-  expect(first).toMatchObject({ isHolder: true });
-  expect(ask(a)).toMatchObject({ isHolder: true, own: first.own });
+  expect(first).toMatchObject({ isOldest: true });
+  expect(ask(a)).toMatchObject({ isOldest: true, own: first.own });
   const second = ask(b);
-  expect(second).toMatchObject({ isHolder: false });
-  expect(ask(b)).toMatchObject({ isHolder: false, own: second.own });
+  expect(second).toMatchObject({ isOldest: false });
+  expect(ask(b)).toMatchObject({ isOldest: false, own: second.own });
   expect(keys()).toEqual(["a", "b"]);
 });
 
@@ -81,7 +81,7 @@ test("an attempt whose name begins with that of another one has its own key", ()
 test("a busy attempt that does not wait leaves no key", () => {
   const { begin, ask, keys } = world();
   ask(begin("a"));
-  expect(ask(begin("b"), { queue: false })).toMatchObject({ own: undefined, isHolder: false });
+  expect(ask(begin("b"), { queue: false })).toMatchObject({ own: undefined, isOldest: false });
   expect(keys()).toEqual(["a"]);
 });
 
@@ -99,7 +99,7 @@ test("S5: a late copy of a released, withdrawn or revoked attempt enters no queu
     else if (end === "withdraw") space.txn(withdrawTxn(names, attempt.session, request));
     else space.txn(revokeTxn(names, holder, { ...request, token }));
     expect(keys()).toEqual([]);
-    expect(ask(attempt), end).toMatchObject({ isMarked: true, own: undefined });
+    expect(ask(attempt), end).toMatchObject({ kind: "marked" });
     expect(keys()).toEqual([]);
   }
 });
@@ -110,7 +110,7 @@ test("S5: a request for a lease that is held does not take the resource again af
   ask(attempt);
   attempt.state = "held";
   space.txn(releaseTxn(names, attempt, undefined));
-  expect(ask(attempt)).toMatchObject({ own: undefined, isHolder: false });
+  expect(ask(attempt)).toMatchObject({ own: undefined, isOldest: false });
   expect(keys()).toEqual([]);
 });
 
@@ -118,7 +118,7 @@ test("a grant in the message of a release ignores the key that the release delet
   const { begin, ask } = world();
   const [a, b, c] = [begin("a"), begin("b"), begin("c")];
   ask(a);
-  expect(ask(b, { queue: false, released: a.revision })).toMatchObject({ isHolder: true });
+  expect(ask(b, { queue: false, released: a.revision })).toMatchObject({ isOldest: true });
   expect(ask(c, { queue: false, released: a.revision })).toMatchObject({ own: undefined });
 });
 

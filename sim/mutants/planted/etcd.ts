@@ -25,8 +25,8 @@ const MUTANTS: readonly Omit<Mutant, "store">[] = [
   {
     name: "etcd: a held lease is granted again",
     file: grant,
-    find: "than: (options.released ?? 0n) + 1n,",
-    replace: "than: (options.released ?? 0n) + 2n ** 40n,",
+    find: "const than = (options.released ?? 0n) + 1n;",
+    replace: "const than = (options.released ?? 0n) + 2n ** 40n;",
   },
   {
     name: "etcd: a waiter is granted the resource while an older key exists",

@@ -40,71 +40,64 @@ export function grantTxn(
     readonly released: bigint | undefined;
   },
 ): Txn {
-  const { session, resource, id, rank } = attempt;
+  const { session, resource, id, rank, record } = attempt;
   const { lease } = session.names;
   const own = names.attempt(resource, id);
   const key = names.queueKey({ resource, attempt: id, rank });
-  const mayEnter = [exists(session.names.key), isAbsent(session.names.mark(id))];
   const queue = names.queue(resource);
-  const isFree: Compare = {
-    ...queue,
-    target: "create",
-    is: "<",
-    than: (options.released ?? 0n) + 1n,
-  };
-  const granted = Buffer.from(withGrantTime(attempt.record, options.wallMs));
-  const waiting = Buffer.from(attempt.record);
+  const than = (options.released ?? 0n) + 1n;
+  const isFree: Compare = { key: queue.key, end: queue.end, target: "create", is: "<", than };
+  const granted = Buffer.from(withGrantTime(record, options.wallMs));
   // An attempt that was granted before is not granted again: it still holds, or has ended.
   const isNew = attempt.state !== "held";
-  const join: Op[] = [];
-  if (options.queue && isNew)
-    join.push({
-      txn: {
-        when: [...mayEnter, isAbsent(own)],
-        yes: [{ put: { key, value: waiting, lease } }],
-        no: [],
-      },
-    });
-  return {
-    when: [...mayEnter, isFree, ...(isNew ? [] : [exists(own)])],
+  const otherwise: Op[] = [{ get: { ...own, keysOnly: true } }, { get: readHolder(queue) }];
+  if (options.queue) otherwise.push({ get: readQueue(queue) });
+  if (options.queue && isNew) {
+    const put: Op = { put: { key, value: Buffer.from(record), lease } };
+    otherwise.unshift({ txn: { when: [isAbsent(own)], yes: [put], no: [] } });
+  }
+  const enter: Txn = {
+    when: isNew ? [isFree] : [isFree, exists(own)],
     yes: [{ put: { key, value: granted, lease } }],
-    no: [
-      ...join,
-      { get: { key: session.names.key, keysOnly: true } },
-      { get: { key: session.names.mark(id), keysOnly: true } },
-      { get: { ...own, keysOnly: true } },
-      { get: readHolder(queue) },
-      { get: readQueue(queue) },
-    ],
+    no: otherwise,
+  };
+  return {
+    when: [exists(session.names.key), isAbsent(session.names.mark(id))],
+    yes: [{ txn: enter }],
+    no: [{ get: { key: session.names.key, keysOnly: true } }],
   };
 }
 
 /** What the answer to a grant says. */
 export interface GrantAnswer {
-  readonly isSessionAlive: boolean;
-  readonly isMarked: boolean;
+  /** `granted`: by this very request. `marked`: the attempt has ended. */
+  readonly kind: "granted" | "entered" | "marked" | "gone";
   /** The attempt's own key. */
-  readonly own: Pick<KeyValue, "key" | "createRevision"> | undefined;
-  readonly isHolder: boolean;
-  readonly holderId: string | undefined;
+  readonly own?: Pick<KeyValue, "key" | "createRevision"> | undefined;
+  /** The attempt's own key is the oldest. */
+  readonly isOldest: boolean;
+  readonly holderId?: string | undefined;
   readonly queue: readonly KeyValue[];
 }
 
 export function readGrantAnswer(names: Names, attempt: Attempt, answer: TxnAnswer): GrantAnswer {
-  if (answer.succeeded) {
+  const [first] = answer.answers;
+  if (!answer.succeeded) {
+    const kind = first?.kvs[0] === undefined ? "gone" : "marked";
+    return { kind, isOldest: false, queue: [] };
+  }
+  if (first?.txn?.succeeded === true) {
     const { resource, id, rank } = attempt;
     const key = names.queueKey({ resource, attempt: id, rank });
     const own = { key, createRevision: answer.header.revision };
-    const rest = { isSessionAlive: true, isMarked: false, holderId: undefined, queue: [] };
-    return { ...rest, own, isHolder: true };
+    return { kind: "granted", own, isOldest: true, queue: [] };
   }
-  const found = answer.answers.slice(-5).map(({ kvs }) => kvs);
-  const [[session] = [], [mark] = [], [own] = [], [holder] = [], queue = []] = found;
+  const found = first?.txn?.answers.filter(({ txn }) => txn === undefined) ?? [];
+  const [[own] = [], [holder] = [], queue = []] = found.map(({ kvs }) => kvs);
   return {
-    isSessionAlive: session !== undefined,
-    isMarked: mark !== undefined,
+    kind: "entered",
     own,
-    isHolder: own !== undefined && holder?.key.equals(own.key) === true,
+    isOldest: own !== undefined && holder?.key.equals(own.key) === true,
     holderId: holder && (readRecord(holder.value.toString())?.holderId ?? UNREADABLE_HOLDER),
     queue,
   };

@@ -110,23 +110,20 @@ export class EtcdStore implements Store {
     const attempt = session.begin(request, record);
     const reply = await this.#enter(attempt, queue, limitMs);
     if (reply === undefined) return this.#gone(session);
-    const { isSessionAlive, isMarked, own, isHolder, ...found } = readGrantAnswer(
-      this.#names,
-      attempt,
-      reply.answer,
-    );
-    if (!isSessionAlive) return this.#gone(session);
+    const found = readGrantAnswer(this.#names, attempt, reply.answer);
+    if (found.kind === "gone") return this.#gone(session);
     if (attempt.state === "ended" || session.isEnded) return { kind: "ended" };
+    const { own } = found;
     if (own !== undefined) {
       Object.assign(attempt, { key: own.key, revision: own.createRevision });
-      const mayHold = reply.answer.succeeded || attempt.state === "held";
-      if (isHolder && (mayHold || attempt.rank === undefined)) return this.#granted(attempt);
+      const mayHold = found.kind === "granted" || attempt.state === "held";
+      if (found.isOldest && (mayHold || attempt.rank === undefined)) return this.#granted(attempt);
       if (this.#queues.join(attempt, found.queue, reply.answer.header.revision))
         return this.#granted(attempt);
       session.queued(attempt);
       return { kind: "queued", holderId: found.holderId };
     }
-    if (isMarked || attempt.state === "held") {
+    if (found.kind === "marked" || attempt.state === "held") {
       session.end(attempt);
       return { kind: "ended" };
     }
