@@ -88,7 +88,8 @@ export async function* requestsPerLock(context: Context): AsyncGenerator<Section
         title: `${labels[engine]}: requests for one lock, ${processes === 1 ? "one process" : `${processes} processes`}`,
         method: `All requests of ${contendMs} ms, counted at the server, divided by the locks taken. Renewals, subscriptions and watches count.`,
         rounds: 3,
-        figures: { requests: { ...requests, digits: 2, atMost } },
+        // A renewal falls into the round of one contestant or another.
+        figures: { requests: { ...requests, digits: 2, noise: 0.05, atMost } },
         contestants: toContestants(context, target, (contender) =>
           withKeptLockers(
             contender,
