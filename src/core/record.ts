@@ -35,8 +35,7 @@ export function encodeRecord(record: LeaseRecord): string {
   const names = `"sessionId":${JSON.stringify(record.sessionId)},"attempt":${JSON.stringify(record.attempt)}`;
   const rest = value === undefined ? "" : `,"value":${value}`;
   const boot = record.bootId === undefined ? "" : `,"bootId":${JSON.stringify(record.bootId)}`;
-  // This field must be last: a script of the Redis store appends it, and the etcd store compares
-  // records without it.
+  // This field must be last: a script of the Redis store appends it.
   const granted =
     record.grantedAtMs === undefined ? "" : `,"grantedAtMs":${Math.round(record.grantedAtMs)}`;
   return `{"v":1,"holderId":${holderId},${names}${rest}${boot}${granted}}`;

@@ -34,7 +34,7 @@ function notifyWatchers(db: Database): void {
     if (until > db.parts.now()) db.parts.notify(channel, "changed");
 }
 
-export function currentFloor(db: Database): bigint {
+function currentFloor(db: Database): bigint {
   if (db.era.server === db.server) return db.era.floor;
   let lastKnown = db.era.floor;
   for (const { token } of db.leases.values()) lastKnown = higher(lastKnown, token);

@@ -2,7 +2,7 @@
 import type { Child, Told } from "./process-children.ts";
 import { crew } from "./process-children.ts";
 
-export const CANDIDATE_TIMING = {
+const CANDIDATE_TIMING = {
   ttlMs: 2_000,
   clockErrorMs: 50,
   roundTripMs: 350,
