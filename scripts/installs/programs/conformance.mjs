@@ -70,7 +70,6 @@ const stores = {
   redis: {
     ttlMs: 2_000,
     durable: false,
-    handsOff: false,
     create: async () => {
       const prefix = `suite${process.pid}_${names++}`;
       const open = redisStore({ url, library, prefix, onWarning: () => {} });
@@ -80,7 +79,6 @@ const stores = {
   postgres: {
     ttlMs: 2_000,
     durable: true,
-    handsOff: false,
     create: async () => {
       const open = postgresStore({ url, library, prefix: `suite${process.pid}_${names++}` });
       return { ...realTime, open: () => open(parts), close: async () => undefined };
