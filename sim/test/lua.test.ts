@@ -2,7 +2,7 @@
 // the answers of a real server (test/stores/redis/lua.test.ts compares them). Lua features that the
 // model lacks are rejected.
 import { describe, expect, test } from "vitest";
-import { scriptDigest } from "../../src/clients/redis/digest.ts";
+import { sha1Hex } from "../../src/clients/redis/digest.ts";
 import { luaSnippets } from "../../test/support/stores/lua-snippets.ts";
 import { type Link, RedisServer } from "../models/redis/server.ts";
 import { Chance } from "../world/chance.ts";
@@ -59,7 +59,7 @@ test("the server knows a script by its digest until it restarts", () => {
   const chance = new Chance("lua");
   const program = new Program({ name: "store", schedule, clocks, chance });
   const redis = new RedisServer(program, new Trace(() => schedule.now));
-  const sha = scriptDigest("return 1");
+  const sha = sha1Hex("return 1");
   expect(redis.handle(["eval", "return 1", "0"], noLink)).toEqual({ value: 1 });
   expect(redis.handle(["evalsha", sha, "0"], noLink)).toEqual({ value: 1 });
   redis.restart();

@@ -1,7 +1,7 @@
 // Runs Lua scripts inside the model: the text that ships is the text that runs. A script is
 // compiled once for all seeds. Each server has its own script cache and loses it when it restarts.
 
-import { scriptDigest } from "../../../src/clients/redis/digest.ts";
+import { sha1Hex } from "../../../src/clients/redis/digest.ts";
 import { type KeySpace, RedisError, type Reply, Status } from "./key-space.ts";
 import { compile, type Given } from "./lua/compile.ts";
 import { LuaError, type LuaFunction, numberText, Table, type Value } from "./lua/values.ts";
@@ -18,7 +18,7 @@ const byText = new Map<string, Compiled>();
 function compiled(text: string): Compiled {
   let script = byText.get(text);
   if (script === undefined) {
-    const sha = scriptDigest(text);
+    const sha = sha1Hex(text);
     const name = /^-- tenure: (.*)/.exec(text)?.[1] ?? "";
     try {
       script = { sha, name, run: compile(toBytes(text)) };
@@ -54,6 +54,7 @@ export class Scripting {
         throw error;
       }
     });
+    this.#redis.set("sha1hex", ([text]) => [sha1Hex(Buffer.from(String(text), "latin1"))]);
     this.#redis.set("error_reply", ([text]) => [errorTable(String(text))]);
   }
 

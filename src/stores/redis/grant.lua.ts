@@ -19,7 +19,9 @@ const MALFORMED =
   "the record of this resource is malformed, because another program has written it; delete its key if no process holds the resource";
 
 const SESSIONS = `
--- ---- Sessions: the key s:<session> with "<ttl> <quiet after> <channel> <holder>".
+-- ---- Sessions: the key s:<session> with "<ttl> <quiet after> <process> <secret> <holder>". The
+-- process listens on the channel f:<process>. It accepts only messages that are signed with its
+-- secret, which a client that may not read our keys does not know.
 
 local base = '<base>'
 
@@ -31,11 +33,12 @@ end
 local function readSession(id)
   local text = redis.pcall('GET', base .. 's:' .. id)
   if type(text) ~= 'string' then return nil end
-  local ttl, quietAfter, channel = string.match(text, '^(%d+) (%d+) (%S+)')
+  local ttl, quietAfter, process, secret = string.match(text, '^(%d+) (%d+) (%S+) (%S+)')
   if not ttl then return nil end
   -- The key lives one millisecond longer than the ttl, from the last renewal on.
   local sinceRenewal = ttl + 1 - redis.call('PTTL', base .. 's:' .. id)
-  return {ttl = ttl, channel = channel, isQuiet = sinceRenewal >= tonumber(quietAfter)}
+  local isQuiet = sinceRenewal >= tonumber(quietAfter)
+  return {ttl = ttl, process = process, secret = secret, isQuiet = isQuiet}
 end
 
 -- ---- Notices: the set n:<session> with facts as JSON lists (shared/facts.ts). Renewals report
@@ -45,19 +48,22 @@ local function encodeFact(kind, session, lease)
   return cjson.encode({kind, session, lease.resource, lease.token, kind == 'granted' and lease.attempt or nil})
 end
 
--- Returns the channel of the session and the fact, or nil if the session has it already.
+-- Returns the session and the fact, or nil if the session has it already.
 local function addNotice(id, kind, lease)
   local session = readSession(id)
   if not session then return nil end
   local fact = encodeFact(kind, id, lease)
   if redis.pcall('SADD', base .. 'n:' .. id, fact) == 0 then return nil end
   redis.pcall('PEXPIRE', base .. 'n:' .. id, session.ttl + 1)
-  return base .. 'f:' .. session.channel, fact
+  return session, fact
 end
 
 local function notify(id, kind, lease)
-  local channel, fact = addNotice(id, kind, lease)
-  if channel then redis.pcall('PUBLISH', channel, fact) end
+  local session, fact = addNotice(id, kind, lease)
+  if not session then return end
+  local secret = session.secret
+  local signature = redis.sha1hex(secret .. redis.sha1hex(secret .. fact))
+  redis.pcall('PUBLISH', base .. 'f:' .. session.process, signature .. fact)
 end
 `;
 

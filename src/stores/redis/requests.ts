@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { getSharedLimits, type Limits } from "../../async/limits.ts";
-import { scriptDigest } from "../../clients/redis/digest.ts";
+import { sha1Hex } from "../../clients/redis/digest.ts";
 import { failure, replyCode } from "../../clients/redis/failures.ts";
 import type { Wire } from "../../clients/redis/wire.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
@@ -57,7 +57,7 @@ export class Requests {
     this.#grants = grants === parts.wire ? this.#main : { wire: grants, received: 0 };
     const load = (script: Script): [Script, { text: string; sha: string }] => {
       const text = script.text.replaceAll("<base>", parts.names.base);
-      return [script, { text, sha: scriptDigest(text) }];
+      return [script, { text, sha: sha1Hex(text) }];
     };
     this.#loaded = new Map(Object.values(scripts).map(load));
   }

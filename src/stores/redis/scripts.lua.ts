@@ -11,7 +11,7 @@ export const WORDS = 7;
 const SWEPT = 8;
 
 /**
- * ARGV session, holder, ttl, quiet after, channel. The key lives one millisecond longer than the
+ * ARGV session, holder, ttl, quiet after, process, secret. The key lives one millisecond longer than the
  * ttl: Redis counts whole milliseconds, and a slewed clock may be fast. The store may be late, but
  * never early (S3). Also frees some leases of expired sessions, so that they do not accumulate if
  * no process asks for them again.
@@ -19,7 +19,7 @@ const SWEPT = 8;
 const open = makeScript(
   "open",
   `
-local session = ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[2]
+local session = ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6] .. ' ' .. ARGV[2]
 redis.call('SET', base .. 's:' .. ARGV[1], session, 'PX', ARGV[3] + 1)
 for _, key in ipairs(redis.call('ZRANDMEMBER', base .. 'held', '${SWEPT}')) do
   local lease = peek(string.sub(key, #base + 3))

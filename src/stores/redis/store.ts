@@ -42,6 +42,8 @@ export class RedisStore implements Store {
   readonly #channels: Channels;
   /** Identifies the channel of this process. */
   readonly #processId: string;
+  /** Signs the messages on that channel. */
+  readonly #secret: string;
   readonly #notices: Notices;
   readonly #eras = new EraTracker();
   readonly #closing = new AbortController();
@@ -54,9 +56,11 @@ export class RedisStore implements Store {
     this.#batch = new Batch(requests, parts);
     this.#channels = channels;
     this.#processId = parts.random.id();
+    this.#secret = parts.random.id();
     this.#notices = new Notices({
       channels,
       channel: names.facts(this.#processId),
+      secret: this.#secret,
       clock: parts.clock,
       confirm: (sessionId, grant) => this.#confirm(sessionId, grant),
       checkExpiry: async (resource, sessionId) => {
@@ -72,7 +76,8 @@ export class RedisStore implements Store {
     const ttlMs = Math.ceil(request.ttlMs);
     const quietAfterMs = Math.ceil(request.quietAfterMs ?? ttlMs);
     this.#notices.openSession(sessionId, events);
-    const args = [sessionId, holderId, String(ttlMs), String(quietAfterMs), this.#processId];
+    const times = [String(ttlMs), String(quietAfterMs)];
+    const args = [sessionId, holderId, ...times, this.#processId, this.#secret];
     const call = { script: scripts.open, args, limitMs, confirm: true };
     const [floor = "0"] = await this.#run(call);
     this.#eras.note(toFloor(floor));

@@ -1,6 +1,7 @@
 // Goal: a waiter checks the holder when its time is up, however late the answer came, and only
 // while it waits. Method: a manual clock and a mock of the subscriptions.
 import { expect, test } from "vitest";
+import { sign } from "../../clients/redis/digest.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
 import type { Grant, SessionEvents } from "../contract.ts";
 import { encodeFact } from "../shared/facts.ts";
@@ -30,6 +31,7 @@ function makeNotices(answers: string[] = []): {
   const notices = new Notices({
     channels,
     channel: "f",
+    secret: "secret",
     clock,
     confirm: async (_sessionId, { token }) => token !== 13n,
     checkExpiry: async () => {
@@ -43,7 +45,13 @@ function makeNotices(answers: string[] = []): {
     wanted: () => undefined,
   };
   notices.openSession("s", events);
-  return { clock, notices, checkedAt, grants, publish: (text) => publish(text) };
+  return {
+    clock,
+    notices,
+    checkedAt,
+    grants,
+    publish: (text) => publish(sign("secret", text) + text),
+  };
 }
 
 function toGrantFact(token: bigint): string {

@@ -4,18 +4,22 @@
 // be queued is sent after the subscription, so its grant is not missed.
 
 import type { Clock } from "../../async/clock.ts";
+import { sign } from "../../clients/redis/digest.ts";
 import type { AttemptRequest, Grant, SessionEvents } from "../contract.ts";
 import { ExpiryChecks } from "../shared/expiry-checks.ts";
-import { decodeFact, SessionListeners } from "../shared/facts.ts";
+import { decodeFact, type Fact, SessionListeners } from "../shared/facts.ts";
 import type { Channels } from "./channels.ts";
 
 /** When to check again after a check that failed, as long as a client takes to reconnect. */
 const AFTER_FAILURE_MS = "50";
+const SIGNATURE_LENGTH = 40;
 
 export interface NoticesParts {
   readonly channels: Channels;
   /** The channel of this process. */
   readonly channel: string;
+  /** Signs the messages of other processes. */
+  readonly secret: string;
   readonly clock: Clock;
   /** A notification reports this grant. Resolves with true if the session may use it. */
   confirm(sessionId: string, grant: Grant): Promise<boolean>;
@@ -103,11 +107,18 @@ export class Notices {
 
   #listen(): Promise<unknown> {
     const { channels, channel } = this.#parts;
-    this.#listening ??= channels.listen(channel, (text) => {
-      const fact = text === undefined ? undefined : decodeFact(text);
+    this.#listening ??= channels.listen(channel, (message) => {
+      const fact = message === undefined ? undefined : this.#decode(message);
       if (fact !== undefined) this.#sessions.deliver(fact);
     });
     return this.#listening;
+  }
+
+  /** Undefined if the message is malformed, or if no script of Tenure has signed it. */
+  #decode(message: string): Fact | undefined {
+    const text = message.slice(SIGNATURE_LENGTH);
+    const isSigned = message.slice(0, SIGNATURE_LENGTH) === sign(this.#parts.secret, text);
+    return isSigned ? decodeFact(text) : undefined;
   }
 
   async #granted(sessionId: string, grant: Grant, events: SessionEvents): Promise<void> {

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
+import { sha1Hex, sign } from "../../../src/clients/redis/digest.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { LeaseRef, Store } from "../../../src/stores/contract.ts";
 import { redisStore } from "../../../src/stores/redis/index.ts";
@@ -96,7 +97,7 @@ test("L1: a waiter is granted the lease of an expired session without asking aga
   await until("the waiter is notified", async () => two.grants.length === 1, LIMIT_MS);
 });
 
-test("S8: malformed messages, and facts about other sessions, are ignored", async () => {
+test("S8: malformed and forged messages, and facts about other sessions, are ignored", async () => {
   const { store, base } = await opened();
   const two = await session(store, "two");
   await session(store, "one");
@@ -105,6 +106,9 @@ test("S8: malformed messages, and facts about other sessions, are ignored", asyn
   const [channel = ""] = (await redis().command("PUBSUB", "CHANNELS", `${base}f:*`)) as string[];
   const hostile = ["", "junk", "null", "{}", "[]", "[1,2,3,4]", '["granted","two","r","-1","x"]'];
   hostile.push('["granted","nobody","r","5","x"]', '["lost","two"]', "[".repeat(100_000));
+  // Well-formed, but not signed with the secret of the process.
+  const forged = '["granted","two","r","5","two.queued"]';
+  hostile.push(forged, sha1Hex(forged) + forged, sign("", forged) + forged);
   for (const text of hostile) await redis().command("PUBLISH", channel, text);
   await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
   await until("the waiter is notified", async () => two.grants.length > 0, LIMIT_MS);
