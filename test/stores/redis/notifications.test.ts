@@ -107,7 +107,7 @@ test("S8: malformed and forged messages, and facts about other sessions, are ign
   const hostile = ["", "junk", "null", "{}", "[]", "[1,2,3,4]", '["granted","two","r","-1","x"]'];
   hostile.push('["granted","nobody","r","5","x"]', '["lost","two"]', "[".repeat(100_000));
   // Well-formed, but not signed with the secret of the process.
-  const forged = '["granted","two","r","5","two.queued"]';
+  const forged = JSON.stringify(["granted", "two", "r", `${token + 9n}`, "two.queued"]);
   hostile.push(forged, sha1Hex(forged) + forged, sign("", forged) + forged);
   for (const text of hostile) await redis().command("PUBLISH", channel, text);
   await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
