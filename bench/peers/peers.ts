@@ -126,6 +126,7 @@ export const peers: readonly Peer[] = [
     token: "value",
     renewEveryMs: third,
     cannotHold: "it has a timer for each lock",
+    cannotBeCutOff: "it is not a library: it has no way to notify its holder",
     reasons: onRedis,
   },
   {

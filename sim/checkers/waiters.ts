@@ -29,6 +29,8 @@ export class Waiters {
   readonly #freed = new Map<string, number>();
   /** By session. */
   readonly #expired = new Map<string, number>();
+  /** The attempts of the newest grants, by resource. */
+  readonly #holders = new Map<string, string>();
   /** By program. */
   readonly #connectedFrom = new Map<string, number>();
   /** By attempt. */
@@ -62,6 +64,9 @@ export class Waiters {
     if (event.kind === "listens") this.#connectedFrom.set(event.who, event.from);
     if (event.kind === "asked" && event.resource !== undefined && event.attempt !== undefined)
       this.#asked(event, event.resource, event.attempt);
+    // The answer to a repeated request may say "queued" although the attempt was granted.
+    if (event.kind === "queued" && this.#holders.get(event.resource) === event.attempt)
+      this.#waiters.get(event.resource)?.delete(event.attempt);
     if (event.kind === "queued") {
       const waiter = this.get(event.resource, event.attempt);
       if (waiter !== undefined) {
@@ -70,7 +75,10 @@ export class Waiters {
       }
     }
     if (event.kind === "storeExpired") this.#expired.set(event.session, event.until);
-    if (event.kind === "storeGranted") this.#granted(event.resource, event.attempt);
+    if (event.kind === "storeGranted") {
+      this.#holders.set(event.resource, event.attempt);
+      this.#granted(event.resource, event.attempt);
+    }
     if (event.kind === "storeFreed") {
       const name = toKey(event);
       if (!this.#freed.has(name)) this.#freed.set(name, event.at);

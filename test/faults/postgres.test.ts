@@ -15,7 +15,7 @@ testAllFaults({
   counted: {
     start: () => startPostgres({ settings: { max_connections: "300", log_statement: "all" } }),
     requests: postgresRequests,
-    // The renewal; a check and a heartbeat every half minute; the first two in the queue send more.
+    // The renewal, and a heartbeat every half minute. The first two in the queue check the holder.
     perRenewal: 1.5,
   },
 });

@@ -4,8 +4,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit-codes.ts";
+import { loadDriver } from "../../src/clients/sqlite/driver.ts";
 import { startRedis } from "../servers/redis.ts";
 import { useServer } from "../servers/use-server.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
@@ -148,6 +149,7 @@ describe("elect", () => {
     await reserve.said(/in term \d+/);
     const first = here.start(["elect", "boss", ...SHORT, "--rank", "0", "--value", "first"]);
     await first.said(/in term \d+/);
+    await untilQueued(here, 2);
     leader.signal("SIGTERM");
     await reserve.said(/in term \d+: "first"/);
     first.signal("SIGTERM");
@@ -159,6 +161,14 @@ describe("elect", () => {
     }
   });
 });
+
+/** Waits until the queues of the store file contain this many attempts. */
+async function untilQueued({ folder }: CliWorld, count: number): Promise<void> {
+  const database = (await loadDriver()).open(join(folder, "tenure.db"));
+  onTestFinished(() => database.close());
+  const counting = database.prepare("SELECT count(*) AS count FROM waiter");
+  await expect.poll(() => Number(counting.get()?.count), { timeout: 20_000 }).toBe(count);
+}
 
 describe("plan", () => {
   test("prints durations, inequalities, gaps and load; impossible durations exit with 78 and the nearest valid ones", async () => {

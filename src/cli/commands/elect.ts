@@ -69,7 +69,7 @@ function parseRank(text = "0"): number {
   const rank = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (rank <= RANK_MAX) return rank;
   throw new UsageError(
-    `--rank must be a whole number from 0 (campaigns first) to ${RANK_MAX}, got ${JSON.stringify(text)}.`,
+    `--rank must be a whole number from 0 (leads first) to ${RANK_MAX}, got ${JSON.stringify(text)}.`,
   );
 }
 

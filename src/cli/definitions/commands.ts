@@ -153,7 +153,7 @@ export const COMMANDS: readonly CommandDefinition[] = [
         name: "rank",
         value: "RANK",
         summary:
-          "From 0 (campaigns first) to 20. A candidate campaigns when there has been no leader for RANK times 500 ms. Default: 0.",
+          "From 0 (leads first) to 20. When a term ends, the waiting candidate with the lowest rank leads. Default: 0.",
       },
       ...TIMING,
       KILL_AFTER,

@@ -173,7 +173,7 @@ export class EtcdStore implements Store {
     const { sessionId, token, preferred } = request;
     this.#closing.signal.throwIfAborted();
     const session = this.#sessions.find(sessionId);
-    const lease = session.findLease(request);
+    const lease = session.findLease(request) ?? (await this.#findUnanswered(session, request));
     if (lease === undefined) return { kind: "notHeld" };
     const transaction = releaseTxn(this.#names, lease, preferred);
     const { answer, doubtful } = await this.#transactions.release(request, transaction);
@@ -248,6 +248,21 @@ export class EtcdStore implements Store {
 
   #readParts(): { client: EtcdClient; names: Names; clock: Clock } {
     return { client: this.#client, names: this.#names, clock: this.#clock };
+  }
+
+  /** A lease whose grant was never answered. A caller that read its token may release it. */
+  async #findUnanswered(
+    session: Session,
+    { resource, token, limitMs }: ReleaseRequest,
+  ): Promise<Attempt | undefined> {
+    const isOpen = (attempt: Attempt): boolean =>
+      attempt.resource === resource && attempt.unanswered > 0;
+    if (![...session.attempts.values()].some(isOpen)) return undefined;
+    const holderOf = readHolder(this.#names.queue(resource));
+    const [holder] = (await this.#client.call(range, holderOf, { limitMs })).kvs;
+    if (holder?.createRevision !== token || holder.lease !== session.names.lease) return undefined;
+    const attempt = session.attempts.get(this.#names.readQueueKey(holder.key)?.attempt ?? "");
+    return attempt && Object.assign(attempt, { key: holder.key, revision: token });
   }
 
   /** Sends the request for a grant. Undefined: the session is gone. */

@@ -22,7 +22,8 @@ export interface ListenParts {
 
 const OPEN_LIMIT_MS = 5_000;
 const TEST_LIMIT_MS = 1_000;
-const BEAT_EVERY_MS = 2_000;
+/** Rare, because renewals report what a silent connection misses. */
+const BEAT_EVERY_MS = 30_000;
 const BEAT_LIMIT_MS = 1_000;
 /** A connection that is not needed is kept for this long. */
 const LINGER_MS = 30_000;
@@ -53,6 +54,13 @@ export class Listener {
   need(): void {
     this.#neededUntil = this.#parts.clock.now() + LINGER_MS;
     if (this.#state === "closed") void this.#open();
+  }
+
+  /** Checks now whether the connection still works. */
+  check(): void {
+    if (this.#state !== "listening") return;
+    this.#timer?.cancel();
+    void this.#beat();
   }
 
   close(): void {

@@ -180,7 +180,7 @@ export class PostgresStore implements Store {
     const granted = renewed.granted.map(([resource, digits, attempt]) => {
       const grant = { resource, token: decodeToken(digits), attempt };
       this.#eras.add(sessionId, grant);
-      this.#notices.settled(attempt);
+      this.#notices.learned(attempt);
       return grant;
     });
     for (const [, resource, checkInMs] of renewed.waiting)

@@ -108,6 +108,11 @@ export class Notices {
     this.#waiting.delete(attempt);
   }
 
+  /** A renewal reports the grant. If no notification did, the connection may be dead. */
+  learned(attempt: string): void {
+    if (this.#waiting.delete(attempt)) this.#listener?.check();
+  }
+
   /** Wakes up after every change of a lease, as long as notifications arrive. */
   addWatcher(wakeup: Wakeup): () => void {
     this.#watchers.add(wakeup);
