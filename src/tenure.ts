@@ -159,9 +159,9 @@ export function createTenure(parts: LeasesParts): Tenure {
     ) => several.withLeases(resources, second, third),
     election: (name, options) => {
       checkElection(options);
-      const { marginMs, roundTripMs: limitMs } = leases.plan(name, options).timing;
+      const { marginMs } = leases.plan(name, options).timing;
       const { onStart, onStopped } = candidates;
-      const own = { ...parts, leases, marginMs, limitMs, onStart, onStopped };
+      const own = { ...parts, leases, marginMs, onStart, onStopped };
       return new Candidate(own, name, options);
     },
     once: (key, options, work) => once({ ...parts, leases }, key, options, work),

@@ -18,7 +18,7 @@ const CLOCK_FACTOR = 1.1;
  */
 const RESTARTS_TTL: ReadonlySet<string> = new Set(["sqlite", "etcd", "zookeeper"]);
 const LATEST_GRACE_MS = 3_000;
-/** Covers a warm-up or a poll after a lost wake-up (1 s), the head start and some round trips. */
+/** Covers a warm-up or a poll after a lost wake-up (1 s), and some round trips. */
 const GRACE_MS = 1_500;
 /**
  * Requests of one program to the store in any second. At worst, six loops each send about five
