@@ -14,8 +14,8 @@ import { newResource, type Worker } from "./workers.ts";
 const ALLOWED_MS = 10;
 /** On SQLite a waiter polls the file, which takes longer than a round trip. */
 const SQLITE_MAX_MS = 25;
-/** The release writes the next holder and notifies it, so it may take twice as long. */
-const NOTIFICATION_TARGET = 0.5;
+/** A handover may take 1.3 times as long as a bare notification. */
+const NOTIFICATION_TARGET = 1 / 1.3;
 
 interface Waiting {
   readonly label: string;
