@@ -148,8 +148,16 @@ export const REDIS_MUTANTS: readonly Mutant[] = [
   {
     name: "redis: facts are not published",
     file: rule,
-    find: "  if channel then redis.pcall('PUBLISH', channel, fact) end\n",
+    find: "  redis.pcall('PUBLISH', base .. 'f:' .. session.process, signature .. fact)\n",
     replace: "",
+    store: "redis",
+    test: notifications,
+  },
+  {
+    name: "redis: a message that is not signed is accepted",
+    file: "src/stores/redis/wait.ts",
+    find: "return isSigned ? decodeFact(text) : undefined;",
+    replace: "return isSigned || message !== text ? decodeFact(text) : undefined;",
     store: "redis",
     test: notifications,
   },

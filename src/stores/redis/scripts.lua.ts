@@ -11,10 +11,10 @@ export const WORDS = 7;
 const SWEPT = 8;
 
 /**
- * ARGV session, holder, ttl, quiet after, process, secret. The key lives one millisecond longer than the
- * ttl: Redis counts whole milliseconds, and a slewed clock may be fast. The store may be late, but
- * never early (S3). Also frees some leases of expired sessions, so that they do not accumulate if
- * no process asks for them again.
+ * ARGV session, holder, ttl, quiet after, process, secret. The key lives one millisecond longer
+ * than the ttl: Redis counts whole milliseconds, and a slewed clock may be fast. The store may be
+ * late, but never early (S3). Also frees some leases of expired sessions, so that they do not
+ * accumulate if no process asks for them again.
  */
 const open = makeScript(
   "open",
