@@ -5,12 +5,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Grant, LeaseRef, SessionEvents, Store } from "../../../src/stores/contract.ts";
+import type { Store } from "../../../src/stores/contract.ts";
 import { type EtcdTransport, etcdStore } from "../../../src/stores/etcd/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { newPrefix } from "../../support/stores/etcd-holders.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 const LIMIT_MS = 5_000;
@@ -204,34 +205,6 @@ describe("round trips", () => {
   });
 });
 
-/** What the store reports about a session. */
-class EventLog implements SessionEvents {
-  readonly grants: Grant[] = [];
-  readonly losses: LeaseRef[] = [];
-  readonly wishes: LeaseRef[] = [];
-  readonly first: Promise<Grant>;
-  #onGrant: (grant: Grant) => void = () => undefined;
-
-  constructor() {
-    this.first = new Promise((resolve) => {
-      this.#onGrant = resolve;
-    });
-  }
-
-  granted(grant: Grant): void {
-    this.grants.push(grant);
-    this.#onGrant(grant);
-  }
-
-  lost(ref: LeaseRef): void {
-    this.losses.push(ref);
-  }
-
-  wanted(ref: LeaseRef): void {
-    this.wishes.push(ref);
-  }
-}
-
 /** A session with its own client, and its only attempt for resource "r". */
 async function contender(
   prefix: string,
@@ -239,14 +212,14 @@ async function contender(
 ): Promise<{
   store: Store;
   transport: Counting;
-  events: EventLog;
+  events: RecordedEvents;
   ask(): ReturnType<Store["grant"]>;
   release(token: bigint): Promise<unknown>;
   /** Resolves with the token when the store reports the grant. */
   granted(): Promise<bigint>;
 }> {
   const { store, transport } = await counted(prefix);
-  const events = new EventLog();
+  const events = new RecordedEvents();
   const session = { sessionId, holderId: sessionId, resource: "r", limitMs: LIMIT_MS };
   await store.openSession({ ...session, ttlMs: 60_000, events });
   return {
@@ -255,7 +228,7 @@ async function contender(
     events,
     ask: () => store.grant({ ...session, attempt: `${sessionId}.1`, queue: true }),
     release: (token) => store.release({ ...session, token }),
-    granted: async () => (await events.first).token,
+    granted: () => events.tokenOf(`${sessionId}.1`),
   };
 }
 

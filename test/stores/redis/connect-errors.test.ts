@@ -15,7 +15,7 @@ import { until } from "../../servers/ask.ts";
 import { startProxy } from "../../servers/proxy.ts";
 import { startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { Reports } from "../../support/stores/redis-world.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 const CONNECT_MS = 2_000;
@@ -117,7 +117,7 @@ describe.each(libraries)("through %s", (library) => {
     expect(store.guarantees.durable).toBe(false);
     expect(store.guarantees.tokenFalls).toContain("may not ask");
     const session = { sessionId: "one", limitMs: 1_000 };
-    const events = new Reports();
+    const events = new RecordedEvents();
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000, events });
     const attempt = { ...session, resource: "r", attempt: "one.1" };
     const granted = await store.grant({ ...attempt, holderId: "one", queue: true });
@@ -144,7 +144,7 @@ describe.each(libraries)("through %s", (library) => {
     const store = await redisStore({ url, library })(systemParts());
     onTestFinished(() => store.close());
     const session = { sessionId: "deaf", holderId: "deaf", limitMs: 1_000 };
-    await store.openSession({ ...session, ttlMs: 60_000, events: new Reports() });
+    await store.openSession({ ...session, ttlMs: 60_000, events: new RecordedEvents() });
     const request = { ...session, resource: "deaf", attempt: "deaf.1" };
     const error = await store.grant({ ...request, queue: true }).catch((reason) => reason);
     expect(error).toMatchObject({ code: "STORE_UNUSABLE" });

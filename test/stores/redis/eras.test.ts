@@ -15,7 +15,7 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { Reports } from "../../support/stores/redis-world.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 
 const LIMIT_MS = 5_000;
 const libraries = ["ioredis", "redis"] as const;
@@ -25,7 +25,7 @@ let attempts = 0;
 interface World {
   readonly store: Store;
   readonly base: string;
-  enter(sessionId: string): Promise<Reports>;
+  enter(sessionId: string): Promise<RecordedEvents>;
   ask(sessionId: string, resource: string, more?: object): Promise<GrantOutcome>;
   take(sessionId: string, resource: string): Promise<bigint>;
   /** Retries until the server answers again. */
@@ -47,7 +47,7 @@ async function openWorld(server: RedisServer, library: (typeof libraries)[number
     base: `{${prefix}}:`,
     ask,
     enter: async (sessionId) => {
-      const events = new Reports();
+      const events = new RecordedEvents();
       const request = { sessionId, holderId: sessionId, ttlMs: 60_000, events, limitMs: LIMIT_MS };
       await retryUntilAnswered(() => store.openSession(request));
       return events;
@@ -75,7 +75,7 @@ async function retryUntilAnswered<T>(request: () => Promise<T>): Promise<T> {
 }
 
 /** The token of the first grant that was reported to the session by a notification. */
-async function reportedToken({ grants }: Reports): Promise<bigint> {
+async function reportedToken({ grants }: RecordedEvents): Promise<bigint> {
   await until("the waiter is notified", async () => grants.length > 0, LIMIT_MS);
   return grants[0]?.token ?? 0n;
 }

@@ -12,7 +12,7 @@ import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
 import { type RedisServer, startRedis, startRedisPair } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
-import { Reports } from "../../support/stores/redis-world.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 
 /** Bounds wide enough for two busy cores, and still a short test. */
@@ -57,7 +57,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
   test("L2: a handoff while the message connection is broken is reported by the next renewal, later ones by notification", async () => {
     const prefix = newPrefix();
     const store = await opened({ url: redis().url, library, prefix });
-    const events = new Reports();
+    const events = new RecordedEvents();
     for (const sessionId of ["one", "two"]) {
       const request = { sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: 5_000 };
       await store.openSession({ ...request, ...(sessionId === "two" ? { events } : {}) });
@@ -113,7 +113,7 @@ describe.each(libraries)("a broken link, through %s", (library) => {
     const prefix = newPrefix();
     const store = await opened({ url: proxy.url, library, prefix });
     const other = await opened({ url: redis().url, library, prefix });
-    const events = new Reports();
+    const events = new RecordedEvents();
     const session = { sessionId: "one", limitMs: 5_000 };
     const two = { sessionId: "two", holderId: "two", limitMs: 5_000 };
     await store.openSession({ ...session, holderId: "one", ttlMs: 60_000 });
@@ -275,7 +275,7 @@ describe("a failover", () => {
     onTestFinished(() => pair[Symbol.asyncDispose]());
     const { master, replica } = pair;
     const store = await opened({ url: master.url, replicas: 1 });
-    const events = new Reports();
+    const events = new RecordedEvents();
     for (const sessionId of ["one", "two"])
       await store.openSession({
         sessionId,

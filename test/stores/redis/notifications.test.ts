@@ -10,12 +10,8 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import {
-  collectMessages,
-  LIMIT_MS,
-  type Reports,
-  redisWorld,
-} from "../../support/stores/redis-world.ts";
+import { collectMessages, LIMIT_MS, redisWorld } from "../../support/stores/redis-world.ts";
+import type { RecordedEvents } from "../../support/stores/session-events.ts";
 
 const redis = useServer(startRedis, { own: true });
 const { opened, session, take, queue } = redisWorld(redis, "notices");
@@ -24,7 +20,7 @@ test("one message per handoff: of many waiters, only the granted one is notified
   const { store, base } = await opened();
   const names = ["a", "b", "c", "d", "e", "f"];
   await session(store, "one");
-  const reports = new Map<string, Reports>();
+  const reports = new Map<string, RecordedEvents>();
   for (const name of names) reports.set(name, await session(store, name));
   let token = await take(store, "one", "r");
   for (const name of names) await queue(store, name, "r");

@@ -10,7 +10,7 @@ import { redisStore } from "../../../src/stores/redis/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startRedis } from "../../servers/redis.ts";
 import { useServer } from "../../servers/use-server.ts";
-import { Reports } from "../../support/stores/redis-world.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 
 const redis = useServer(startRedis, { own: true });
 const LIMIT_MS = 5_000;
@@ -103,10 +103,10 @@ describe.each(Object.entries(makers))("a user's own %s client", (name, make) => 
     const store = await redisStore({ client, prefix: `wake-${name}` })(systemParts());
     onTestFinished(() => store.close());
     await loadAllScripts(store);
-    const reports: Reports[] = [];
+    const reports: RecordedEvents[] = [];
     const names = ["a", "b", "c"];
     for (const sessionId of names) {
-      const events = new Reports();
+      const events = new RecordedEvents();
       reports.push(events);
       await store.openSession({
         sessionId,

@@ -11,8 +11,8 @@ import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import type { ZooKeeperServer } from "../../servers/zookeeper.ts";
 import { startZooKeeperEnsemble } from "../../servers/zookeeper-ensemble.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
-import { Reported } from "../../support/stores/zookeeper-queue.ts";
 
 const TICK_MS = 250;
 const ensemble = useServer(startZooKeeperEnsemble, {
@@ -54,7 +54,7 @@ async function open(
   store: Store,
   sessionId: string,
   ttlMs: number,
-  events?: Reported,
+  events?: RecordedEvents,
 ): Promise<number> {
   const request = { sessionId, holderId: sessionId, ttlMs, events, limitMs: LIMIT_MS };
   return (await store.openSession(request)).ttlMs;
@@ -144,7 +144,7 @@ test("waiters and grants in flight survive the new connection that a renewal thr
   const root = newRoot();
   const [follower] = (await ensemble().followers()) as [ZooKeeperServer];
   const store = await opened(root, hostsOf(follower));
-  const two = new Reported();
+  const two = new RecordedEvents();
   await open(store, "one", 10_000);
   await open(store, "two", 10_000, two);
   keepCommitting(store, "one");
@@ -162,7 +162,7 @@ test("waiters and grants in flight survive the new connection that a renewal thr
   expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(["renewed", "granted"]));
   const token = held.kind === "granted" ? held.token : 0n;
   await store.release({ sessionId: "one", resource: "r", token, limitMs: LIMIT_MS });
-  expect(await two.token("two.w")).toBeGreaterThan(token);
+  expect(await two.tokenOf("two.w")).toBeGreaterThan(token);
 });
 
 test("a linearizable read through any member sees a grant that completed before it", async () => {

@@ -11,9 +11,9 @@ import { startProxy, type TcpProxy } from "../../servers/proxy.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../servers/zookeeper.ts";
 import { expectLostRepliesHarmless, reasonOf } from "../../support/stores/lost-replies.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 import { startStopwatch } from "../../support/stores/stopwatch.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
-import { Reported } from "../../support/stores/zookeeper-queue.ts";
 
 const TICK_MS = 200;
 /** Bounds wide enough for two busy cores, and still a short test. */
@@ -66,8 +66,8 @@ async function proxied(server: ZooKeeperServer): Promise<TcpProxy> {
   return proxy;
 }
 
-async function open(store: Store, sessionId: string, ttlMs: number): Promise<Reported> {
-  const events = new Reported();
+async function open(store: Store, sessionId: string, ttlMs: number): Promise<RecordedEvents> {
+  const events = new RecordedEvents();
   const session = { sessionId, holderId: sessionId, ttlMs, limitMs: LIMIT_MS };
   await store.openSession({ ...session, events });
   return events;
@@ -182,7 +182,7 @@ describe("a broken link", () => {
     proxy.reset();
     await proxy.heal();
     // No renewal is sent: the store itself connects again and reads the queue.
-    expect(await one.token("one.1")).toBeGreaterThan(token);
+    expect(await one.tokenOf("one.1")).toBeGreaterThan(token);
   });
 
   test("every request of a session that expired while disconnected reports that the session is gone", async () => {

@@ -10,6 +10,7 @@ import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { until } from "../../servers/ask.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import type { RecordedEvents } from "../../support/stores/session-events.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 import {
   ask,
@@ -17,7 +18,6 @@ import {
   openSessions,
   openStore,
   openStorePair,
-  type Reported,
   readOpcode,
   release,
   renew,
@@ -43,23 +43,23 @@ async function readHolder(store: Store): Promise<unknown> {
 
 test("S4: a waiter holds the resource from the deletion of the node before it on, and not earlier", async () => {
   const store = await openStore(zookeeper(), newRoot());
-  const [, two, three] = (await openSessions(store, "one", "two", "three")) as Reported[];
+  const [, two, three] = (await openSessions(store, "one", "two", "three")) as RecordedEvents[];
   const first = await take(store, "one");
   expect(await ask(store, "two")).toEqual({ kind: "queued", holderId: "one" });
   expect((await ask(store, "three")).kind).toBe("queued");
   expect(await readHolder(store)).toMatchObject({ holderId: "one", token: first });
   await release(store, "one", first);
   expect(await readHolder(store)).toMatchObject({ holderId: "two" });
-  const second = await two?.token("two.1");
+  const second = await two?.tokenOf("two.1");
   expect(second).toBeGreaterThan(first);
   expect(three?.grants).toEqual([]);
   await release(store, "two", second ?? 0n);
-  expect(await three?.token("three.1")).toBeGreaterThan(second ?? 0n);
+  expect(await three?.tokenOf("three.1")).toBeGreaterThan(second ?? 0n);
 });
 
 test("S4: a waiter is not granted the resource when another waiter before it gives up", async () => {
   const store = await openStore(zookeeper(), newRoot());
-  const [, , three] = (await openSessions(store, "one", "two", "three")) as Reported[];
+  const [, , three] = (await openSessions(store, "one", "two", "three")) as RecordedEvents[];
   const first = await take(store, "one");
   await ask(store, "two");
   await ask(store, "three");
@@ -68,7 +68,7 @@ test("S4: a waiter is not granted the resource when another waiter before it giv
   await renew(store, "three");
   expect(three?.grants).toEqual([]);
   await release(store, "one", first);
-  expect(await three?.token("three.1")).toBeGreaterThan(first);
+  expect(await three?.tokenOf("three.1")).toBeGreaterThan(first);
 });
 
 test("L2: a grant whose notification was lost is reported after the connection is replaced", async () => {
@@ -84,7 +84,7 @@ test("L2: a grant whose notification was lost is reported after the connection i
   await release(other, "one", first);
   expect(await lost).toMatchObject({ applied: "unknown" });
   link.dropRepliesFrom = () => false;
-  const token = await two?.token("two.1");
+  const token = await two?.tokenOf("two.1");
   expect(await renew(store, "two")).toMatchObject({
     kind: "renewed",
     granted: [{ resource: "r", attempt: "two.1", token }],
@@ -109,7 +109,7 @@ test("a waiter keeps its node, and watches again, when three connections in a ro
   for (let tries = 0; tries < 4; tries += 1) await renew(store, "two").catch(() => undefined);
   await until("it has connected again", async () => broken > 3, LIMIT_MS);
   await release(other, "one", first);
-  expect(await two?.token("two.1")).toBeGreaterThan(first);
+  expect(await two?.tokenOf("two.1")).toBeGreaterThan(first);
   expect(creations).toBe(0);
 });
 
@@ -155,7 +155,7 @@ test("a request that finds the resource free while it lists the queue is granted
 
 test("the holder is notified only of waiters that wait for a while, and each renewal reports those", async () => {
   const store = await openStore(zookeeper(), newRoot());
-  const [one] = (await openSessions(store, "one", "two")) as Reported[];
+  const [one] = (await openSessions(store, "one", "two")) as RecordedEvents[];
   const token = await take(store, "one");
   const ref = { resource: "r", token };
   await ask(store, "two");
@@ -173,7 +173,7 @@ test("the holder is notified only of waiters that wait for a while, and each ren
 test("a waiter whose node was deleted by hand is not counted any more, and queues again when it asks", async () => {
   const root = newRoot();
   const store = await openStore(zookeeper(), root);
-  const [, , three] = (await openSessions(store, "one", "two", "three")) as Reported[];
+  const [, , three] = (await openSessions(store, "one", "two", "three")) as RecordedEvents[];
   const first = await take(store, "one");
   await ask(store, "two");
   await ask(store, "three");
@@ -190,13 +190,13 @@ test("a waiter whose node was deleted by hand is not counted any more, and queue
   await until("it is not counted", isGone, LIMIT_MS);
   expect(await ask(store, "three")).toEqual({ kind: "queued", holderId: "one" });
   await release(store, "one", first);
-  expect(await three?.token("three.1")).toBeGreaterThan(first);
+  expect(await three?.tokenOf("three.1")).toBeGreaterThan(first);
 });
 
 test("S8: malformed notices are ignored, and a revocation after them reaches the holder at once", async () => {
   const root = newRoot();
   const store = await openStore(zookeeper(), root);
-  const [one] = (await openSessions(store, "one")) as Reported[];
+  const [one] = (await openSessions(store, "one")) as RecordedEvents[];
   const token = await take(store, "one");
   await using console = await Console.open(zookeeper());
   const names = await console.children(`${root}/sessions`);

@@ -9,8 +9,8 @@ import type { GrantOutcome, LeaseRef, Store } from "../../../src/stores/contract
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
+import { RecordedEvents } from "../../support/stores/session-events.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
-import { Reported } from "../../support/stores/zookeeper-queue.ts";
 
 const zookeeper = useServer(startZooKeeper);
 const LIMIT_MS = 5_000;
@@ -48,10 +48,10 @@ function newRoot(): string {
   return `/trips${roots}`;
 }
 
-const reports = new Map<string, Reported>();
+const reports = new Map<string, RecordedEvents>();
 
 async function open(store: Store, sessionId: string): Promise<void> {
-  const events = new Reported();
+  const events = new RecordedEvents();
   reports.set(sessionId, events);
   const session = { sessionId, holderId: sessionId, ttlMs: 60_000, limitMs: LIMIT_MS };
   await store.openSession({ ...session, events });
@@ -59,7 +59,7 @@ async function open(store: Store, sessionId: string): Promise<void> {
 
 /** Waits until the store has reported the grant of "r" to the session. */
 async function reportedToken(sessionId: string): Promise<bigint> {
-  return (await reports.get(sessionId)?.token(`${sessionId}.r`)) ?? 0n;
+  return (await reports.get(sessionId)?.tokenOf(`${sessionId}.r`)) ?? 0n;
 }
 
 async function freeLease(

@@ -3,35 +3,17 @@
 import { Redis } from "ioredis";
 import { expect, onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Grant, LeaseRef, SessionEvents, Store } from "../../../src/stores/contract.ts";
+import type { Store } from "../../../src/stores/contract.ts";
 import { redisStore } from "../../../src/stores/redis/index.ts";
 import type { RedisServer } from "../../servers/redis.ts";
+import { RecordedEvents } from "./session-events.ts";
 
 export const LIMIT_MS = 5_000;
-
-/** Records what the store reports about a session. */
-export class Reports implements SessionEvents {
-  readonly grants: Grant[] = [];
-  readonly losses: LeaseRef[] = [];
-  readonly wishes: LeaseRef[] = [];
-
-  granted(grant: Grant): void {
-    this.grants.push(grant);
-  }
-
-  lost(ref: LeaseRef): void {
-    this.losses.push(ref);
-  }
-
-  wanted(ref: LeaseRef): void {
-    this.wishes.push(ref);
-  }
-}
 
 export interface RedisWorld {
   /** Opens a store; `base` is the beginning of all its keys. */
   opened(): Promise<{ store: Store; prefix: string; base: string }>;
-  session(store: Store, sessionId: string, ttlMs?: number): Promise<Reports>;
+  session(store: Store, sessionId: string, ttlMs?: number): Promise<RecordedEvents>;
   /** Requests a grant that must succeed, and returns its token. */
   take(store: Store, sessionId: string, resource: string): Promise<bigint>;
   /** Requests a grant that must be queued. The attempt is `<sessionId>.queued`. */
@@ -60,7 +42,7 @@ export function redisWorld(redis: () => RedisServer, name: string): RedisWorld {
       return { store, prefix, base: `{${prefix}}:` };
     },
     session: async (store, sessionId, ttlMs = 60_000) => {
-      const events = new Reports();
+      const events = new RecordedEvents();
       const request = { sessionId, holderId: sessionId, ttlMs, events, limitMs: LIMIT_MS };
       await store.openSession(request);
       return events;

@@ -4,15 +4,9 @@ import { connect as dial } from "node:net";
 import { Duplex } from "node:stream";
 import { onTestFinished } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type {
-  Grant,
-  GrantOutcome,
-  LeaseRef,
-  SessionEvents,
-  Store,
-} from "../../../src/stores/contract.ts";
+import type { GrantOutcome, Store } from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
-import { until } from "../../servers/ask.ts";
+import { RecordedEvents } from "./session-events.ts";
 
 export const TICK_MS = 200;
 export const LIMIT_MS = 5_000;
@@ -54,37 +48,14 @@ export async function openStorePair(server: Address, root: string): Promise<Pair
   return { link, store, other: await openStore(server, root) };
 }
 
-/** What a store has reported about a session. */
-export class Reported implements SessionEvents {
-  readonly grants: Grant[] = [];
-  readonly losses: LeaseRef[] = [];
-  readonly wishes: LeaseRef[] = [];
-
-  granted(grant: Grant): void {
-    this.grants.push(grant);
-  }
-
-  lost(ref: LeaseRef): void {
-    this.losses.push(ref);
-  }
-
-  wanted(ref: LeaseRef): void {
-    this.wishes.push(ref);
-  }
-
-  /** Waits for the grant of an attempt. Resolves with its token. */
-  async token(attempt: string): Promise<bigint> {
-    const find = (): Grant | undefined => this.grants.find((grant) => grant.attempt === attempt);
-    await until(`${attempt} is granted`, async () => find() !== undefined, LIMIT_MS);
-    return find()?.token ?? 0n;
-  }
-}
-
 /** Opens a session for each id. Returns what is reported about each. */
-export async function openSessions(store: Store, ...sessionIds: string[]): Promise<Reported[]> {
-  const reported: Reported[] = [];
+export async function openSessions(
+  store: Store,
+  ...sessionIds: string[]
+): Promise<RecordedEvents[]> {
+  const reported: RecordedEvents[] = [];
   for (const sessionId of sessionIds) {
-    const events = new Reported();
+    const events = new RecordedEvents();
     const session = { sessionId, holderId: sessionId, ttlMs: 30_000, limitMs: LIMIT_MS };
     await store.openSession({ ...session, events });
     reported.push(events);
