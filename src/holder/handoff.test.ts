@@ -127,6 +127,18 @@ describe("a handoff", () => {
     expect((await first).token).toBe(4n);
   });
 
+  test("S6: to an abandoned attempt ends an earlier lease of the session on the same resource", async () => {
+    const { clock, join } = makeWorld();
+    const one = await join("one");
+    const held = await one.tenure.acquire("ledger");
+    // As after a failover that has lost this lease and restored an earlier queue entry.
+    const grant = { resource: "ledger", token: held.token + 5n, attempt: "abandoned" };
+    one.store.hooks.renew = async (_, forward) => ({ ...(await forward()), granted: [grant] });
+    await clock.advance(RENEW_EVERY_MS);
+    expect(() => held.check()).toThrow(/revoked/);
+    expect(one.store.calls.withdraw).toBe(1);
+  });
+
   test("S6: to a session in doubt waits until a renewal has succeeded", async () => {
     const { clock, two, held, waiting } = await holdAndWait();
     two.store.hooks.renew = () => Promise.reject(new Error("lost"));

@@ -172,9 +172,12 @@ export class Session implements SessionEvents {
 
   /** The store reports that it has handed a resource off to an attempt of this session. */
   granted(grant: Grant): void {
-    if (this.#awaited.deliver(grant) || this.#hasLease(grant)) return;
+    const { resource, token, attempt } = grant;
+    const member = this.#members.get(resource);
+    // A resource has one holder, so an earlier lease of this session has ended.
+    if (member !== undefined && member.token < token) member.supersede();
+    if (this.#awaited.deliver(grant) || member?.token === token) return;
     // The acquisition has given up. Renewals repeat this if it gets lost.
-    const { resource, attempt } = grant;
     if (!this.#withdrawals.has(attempt))
       void this.withdraw(resource, attempt, { mayArriveAgain: true });
   }

@@ -178,10 +178,8 @@ export class PostgresStore implements Store {
     const floor = decodeToken(renewed.floor);
     this.#noteEra(floor, limitMs);
     const granted = renewed.granted.map(([resource, digits, attempt]) => {
-      const grant = { resource, token: decodeToken(digits), attempt };
-      this.#eras.add(sessionId, grant);
       this.#notices.learned(attempt);
-      return grant;
+      return { resource, token: decodeToken(digits), attempt };
     });
     for (const [, resource, checkInMs] of renewed.waiting)
       this.#notices.planCheck(sessionId, resource, checkInMs ?? undefined);
@@ -192,6 +190,7 @@ export class PostgresStore implements Store {
     const missing = await this.#eras.missing(sessionId, floor, (resources) =>
       readKept(this.#requests, { resources, sessionId }, giveUpAt - this.#parts.clock.now()),
     );
+    for (const grant of granted) this.#eras.add(sessionId, grant);
     return {
       kind: "renewed",
       ttlMs: renewed.ttlMs,

@@ -190,7 +190,6 @@ export class RedisStore implements Store {
       if (fact?.session !== sessionId) continue;
       if (fact.kind === "granted") {
         granted.push(fact.grant);
-        this.#eras.add(sessionId, fact.grant);
         this.#notices.left(fact.grant.resource, fact.grant.attempt);
       } else (fact.kind === "lost" ? gone : wanted).push(fact.ref);
     }
@@ -200,6 +199,7 @@ export class RedisStore implements Store {
     const missing = await this.#eras.missing(sessionId, era, (resources) =>
       this.#kept(sessionId, resources, sentAt + limitMs - this.#parts.clock.now()),
     );
+    for (const grant of granted) this.#eras.add(sessionId, grant);
     const counted = { ttlMs: Number(ttl), waiting: Number(waiting) };
     return { kind: "renewed", ...counted, gone: [...gone, ...missing], granted, wanted };
   }
