@@ -16,6 +16,8 @@ const CLOCK_ERROR = 0.06;
 const ROUNDING_MS = 0.01;
 /** A check that the holder has expired takes a round trip, or a commit and the lock for it. */
 const CHECK_MS = 4 * CALM_MAX_MS;
+/** A check that failed because the connection was down is repeated after this time. */
+const REPEAT_MS = 50;
 
 export const handsOffInOrder: MakeChecker = (plan) =>
   withWaiters((event, { waiters, facts, report }) => {
@@ -54,7 +56,9 @@ export const handsOffAtOnce: MakeChecker = (plan) => {
         if (waiter.queuedAt >= freeSince || !isCertain(waiter, plan, facts, event.at)) continue;
         // A waiter that was quiet is granted the resource when its session is renewed.
         // One whose connection is down checks the holder after it has connected again.
-        const connectedAt = hasExpired ? waiters.connectedFrom(waiter) : freeSince;
+        const connectedFrom = waiters.connectedFrom(waiter);
+        const isLate = hasExpired && connectedFrom > freeSince;
+        const connectedAt = isLate ? connectedFrom + (1 + CLOCK_ERROR) * REPEAT_MS : freeSince;
         const since = Math.max(freeSince, facts.session(waiter.session).keptAt, connectedAt);
         if (event.at - since <= limitMs) continue;
         isOver = true;
