@@ -105,7 +105,7 @@ export class PostgresStore implements Store {
       tokenSource:
         "a counter in the resource's row that starts at the server's wall clock, raised by the granting statement",
       tokenFalls:
-        "when rows are lost and the server's wall clock was set back; when a virtual machine is reset to a snapshot of its memory; when a promoted standby has missed two or more starts of the old primary",
+        "when rows are lost and the server's wall clock was set back; when a virtual machine is reset to a snapshot of its memory; when a standby that has missed a start of the old primary is promoted after several starts within minutes",
       expiryClock: "the database server's clock",
       ttlStepMs: 1,
       expiryLagMs: 1,
@@ -138,7 +138,8 @@ export class PostgresStore implements Store {
       const [heldBy, checkInMs] = facts as [string | null, number | null | undefined];
       const heldById = heldBy === null ? undefined : shownRecord(heldBy).holderId;
       if (kind === "busy") return { kind, holderId: heldById };
-      this.#notices.queued(sessionId, resource, attempt, checkInMs ?? undefined);
+      const sentAt = giveUpAt - limitMs;
+      this.#notices.queued(sessionId, resource, attempt, this.#toDelayMs(checkInMs, sentAt));
       return { kind: "queued", holderId: heldById };
     }
     const lease = { resource, token: decodeToken(String(facts[0])) };
@@ -182,7 +183,7 @@ export class PostgresStore implements Store {
       return { resource, token: decodeToken(digits), attempt };
     });
     for (const [, resource, checkInMs] of renewed.waiting)
-      this.#notices.planCheck(sessionId, resource, checkInMs ?? undefined);
+      this.#notices.planCheck(sessionId, resource, this.#toDelayMs(checkInMs, giveUpAt - limitMs));
     this.#notices.used(sessionId);
     const lost = decodeNotices(renewed.gone);
     for (const ref of lost) this.#noteReleased({ sessionId, ...ref });
@@ -323,6 +324,14 @@ export class PostgresStore implements Store {
   async #checkExpiry(resource: string, session: string): Promise<number | undefined> {
     const checkInMs = await this.#write(CALL.checkExpiry, [resource, session], OWN_LIMIT_MS);
     return checkInMs === "" ? undefined : Number(checkInMs) + 1;
+  }
+
+  /**
+   * When to check the holder. Counted from when the request was sent: its answer may have come
+   * late, and a check that is early learns how early it is.
+   */
+  #toDelayMs(checkInMs: number | null | undefined, sentAt: number): number | undefined {
+    return checkInMs == null ? undefined : checkInMs - (this.#parts.clock.now() - sentAt);
   }
 
   async #step(

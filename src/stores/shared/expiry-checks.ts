@@ -10,8 +10,8 @@ import type { Clock, Timer } from "../../async/clock.ts";
  */
 export type CheckExpiry = (resource: string) => Promise<number | undefined>;
 
-/** After a check that failed. */
-const RETRY_MS = 250;
+/** When to check again after a check that failed, as long as a client takes to reconnect. */
+const RETRY_MS = 50;
 
 export class ExpiryChecks {
   readonly #clock: Clock;
