@@ -174,7 +174,7 @@ export class Session implements SessionEvents {
   granted(grant: Grant): void {
     const { resource, token, attempt } = grant;
     const member = this.#members.get(resource);
-    // A resource has one holder, so an earlier lease of this session has ended.
+    // A resource has one holder, so an earlier lease has ended.
     if (member !== undefined && member.token < token) member.supersede();
     if (this.#awaited.deliver(grant) || member?.token === token) return;
     // The acquisition has given up. Renewals repeat this if it gets lost.
@@ -316,7 +316,9 @@ export class Session implements SessionEvents {
     const { sessionId } = this;
     const withdrawn = this.#withdrawals.list();
     const acknowledged = this.#reported.slice(0, ACKNOWLEDGED_MAX);
-    const report = this.#awaited.prepareReport((ref) => this.#hasLease(ref));
+    const report = this.#awaited.prepareReport(
+      ({ resource, token }) => this.#members.get(resource)?.token === token,
+    );
     const { accepted } = report;
     const sentAt = clock.now();
     let outcome: RenewOutcome;
@@ -355,10 +357,6 @@ export class Session implements SessionEvents {
     return answer;
   }
 
-  #hasLease({ resource, token }: LeaseRef): boolean {
-    return this.#members.get(resource)?.token === token;
-  }
-
   #finish(command: {
     readonly reason: LossReason;
     readonly detail: string;
@@ -386,9 +384,7 @@ export class Session implements SessionEvents {
     ).catch(() => undefined);
   }
 
-  /**
-   * Settles when the request that ends the session, if one was sent, is finished. Never rejects.
-   */
+  /** Settles when the request that ends the session, if any, is finished. Never rejects. */
   ending: Promise<void> = Promise.resolve();
 }
 

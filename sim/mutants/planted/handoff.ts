@@ -110,15 +110,22 @@ export const HANDOFF_MUTANTS: readonly Mutant[] = [
   {
     name: "a grant that nobody awaits is kept",
     file: session,
-    find: "    if (this.#awaited.deliver(grant) || this.#hasLease(grant)) return;\n",
+    find: "    if (this.#awaited.deliver(grant) || member?.token === token) return;\n",
     replace: "    if (this.#awaited.deliver(grant) || grant.token > 0n) return;\n",
     test: holderTest,
   },
   {
     name: "a grant that is reported twice is given back",
     file: session,
-    find: "    if (this.#awaited.deliver(grant) || this.#hasLease(grant)) return;\n",
+    find: "    if (this.#awaited.deliver(grant) || member?.token === token) return;\n",
     replace: "    if (this.#awaited.deliver(grant)) return;\n",
+    test: holderTest,
+  },
+  {
+    name: "a newer grant does not end the earlier lease",
+    file: session,
+    find: "    if (member !== undefined && member.token < token) member.supersede();\n",
+    replace: "",
     test: holderTest,
   },
   {
