@@ -19,11 +19,11 @@ describe("within an era", () => {
 });
 
 describe("a new era", () => {
-  test("S1: starts above the last known token by the gap (half the gap if the clock is behind), and not below the clock", () => {
+  test("S1: starts above the last known token by the gap (a quarter of it if the clock is behind), and not below the clock", () => {
     fc.assert(
       fc.property(token, clock, (last, now) => {
         const floor = startOfEra(last, now);
-        expect(floor).toBeGreaterThanOrEqual(last + (now < last ? ERA_GAP / 2n : ERA_GAP));
+        expect(floor).toBeGreaterThanOrEqual(last + (now < last ? ERA_GAP / 4n : ERA_GAP));
         expect(floor).toBeGreaterThanOrEqual(now);
         expect(nextToken({ last, floor, clock: now })).toBeGreaterThanOrEqual(floor);
       }),
@@ -58,6 +58,16 @@ describe("a new era", () => {
           expect(startOfEra(last, later)).toBeGreaterThan(highest);
         },
       ),
+    );
+  });
+
+  test("S1: the same if tokens are up to 22 minutes ahead of the clock, at 500 grants per second", () => {
+    const ahead = fc.bigInt({ min: ERA_GAP - 1_000_000n, max: 20n * ERA_GAP });
+    fc.assert(
+      fc.property(fc.bigInt(2n ** 50n, 2n ** 60n), ahead, (last, by) => {
+        const highest = startOfEra(last, last - by) + 500n;
+        expect(startOfEra(last, last - by + 1_000_000n)).toBeGreaterThan(highest);
+      }),
     );
   });
 

@@ -23,12 +23,15 @@ export function clockToken(wallMs: number): bigint {
 
 /**
  * The lowest token of a new era: the clock, if that is well above the last known token. Otherwise
- * it is the gap above that token, plus an amount that grows with time, so that two replicas that
- * know the same last token and are promoted one after the other start at different tokens.
+ * it is at least a quarter of the gap above that token, plus an amount that grows with time, so
+ * that two replicas that know the same last token and are promoted one after the other start at
+ * different tokens. The amount grows by one per two microseconds, and more slowly if the last token
+ * is further ahead of the clock than the gap.
  */
 export function startOfEra(lastKnown: bigint, clock: bigint): bigint {
-  const above = lastKnown + ERA_GAP + ((clock - lastKnown) >> 1n);
-  return higher(clock, higher(above, lastKnown + ERA_GAP / 2n));
+  const ahead = lastKnown - clock;
+  if (ahead > ERA_GAP) return lastKnown + ERA_GAP / 4n + ERA_GAP ** 2n / 4n / ahead;
+  return higher(clock, lastKnown + ERA_GAP - (ahead >> 1n));
 }
 
 /** The larger of two tokens. Math.max() does not take bigints. */

@@ -118,10 +118,9 @@ function handOff(db: Database, lease: LeaseRow, by: HandOff = {}): bigint | unde
 function checkIn(db: Database, resource: string, session: string): number | null {
   const queue = waitersFor(db, resource);
   const place = queue.findIndex((waiter) => waiter.session === session);
-  const before = queue
-    .slice(0, Math.max(0, place))
-    .filter((waiter) => isAlive(db, waiter.session) && !isQuiet(db, waiter.session));
-  if (place < 0 || before.length >= EXPIRY_WATCHERS) return null;
+  const before = new Set(queue.slice(0, Math.max(0, place)).map((waiter) => waiter.session));
+  const checking = [...before].filter((id) => isAlive(db, id) && !isQuiet(db, id));
+  if (place < 0 || checking.length >= EXPIRY_WATCHERS) return null;
   const holder = db.sessions.get(db.leases.get(resource)?.session ?? "");
   return holder === undefined ? null : (holder.expires - db.parts.now()) / 1000;
 }

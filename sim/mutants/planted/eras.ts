@@ -10,15 +10,22 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   {
     name: "a new era starts directly above the last known token",
     file: "src/core/era.ts",
-    find: "  return higher(clock, higher(above, lastKnown + ERA_GAP / 2n));",
-    replace: "  return above > clock ? lastKnown + 1n : lastKnown + 2n;",
+    find: "  return higher(clock, lastKnown + ERA_GAP - (ahead >> 1n));",
+    replace: "  return ahead > 0n ? lastKnown + 1n : lastKnown + 2n;",
     test: eraTest,
   },
   {
     name: "two stale replicas start at the same token",
     file: "src/core/era.ts",
-    find: "  const above = lastKnown + ERA_GAP + ((clock - lastKnown) >> 1n);",
-    replace: "  const above = lastKnown + ERA_GAP;",
+    find: "lastKnown + ERA_GAP - (ahead >> 1n)",
+    replace: "lastKnown + ERA_GAP",
+    test: eraTest,
+  },
+  {
+    name: "two stale replicas start at the same token if tokens are far ahead of the clock",
+    file: "src/core/era.ts",
+    find: " + ERA_GAP / 4n + ERA_GAP ** 2n / 4n / ahead;",
+    replace: " + ERA_GAP / 2n;",
     test: eraTest,
   },
   {

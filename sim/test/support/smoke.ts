@@ -1,6 +1,5 @@
 // The smoke test of the simulator: seeds that must pass and be repeatable. It is split into small
-// tests, so that progress is visible on a slow machine, and into two files of equal cost that run
-// in parallel.
+// tests, so that progress is visible on a slow machine.
 import { describe, expect, test } from "vitest";
 import { simHost } from "../../host/sim-host.ts";
 import { runSwarm } from "../../swarm.ts";

@@ -127,7 +127,7 @@ BEGIN
 END $$;
 
 -- In how many milliseconds the session has to check the holder of a resource that it waits for.
--- Null: it need not, because enough waiters before it do, or because it does not wait.
+-- Null: it need not, because enough sessions before it do, or because it does not wait.
 CREATE OR REPLACE FUNCTION "{schema}".check_in(p_resource text, p_session text)
 RETURNS double precision LANGUAGE plpgsql AS $$
 DECLARE
@@ -136,7 +136,7 @@ BEGIN
   SELECT * INTO own FROM "{schema}".waiter w
   WHERE w.resource = p_resource AND w.session = p_session ORDER BY w.rank, w.place LIMIT 1;
   IF own.attempt IS NULL OR ${EXPIRY_WATCHERS} <= (SELECT count(*) FROM (
-      SELECT FROM "{schema}".waiter w JOIN "{schema}".session s ON s.id = w.session
+      SELECT DISTINCT s.id FROM "{schema}".waiter w JOIN "{schema}".session s ON s.id = w.session
       WHERE w.resource = p_resource AND (w.rank, w.place) < (own.rank, own.place)
         AND ${IS_ALIVE} AND NOT ${IS_QUIET} LIMIT ${EXPIRY_WATCHERS}) AS before) THEN
     RETURN NULL;

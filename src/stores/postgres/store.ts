@@ -105,7 +105,7 @@ export class PostgresStore implements Store {
       tokenSource:
         "a counter in the resource's row that starts at the server's wall clock, raised by the granting statement",
       tokenFalls:
-        "when rows are lost and the server's wall clock was set back; when a virtual machine is reset to a snapshot of its memory; when a standby that has missed a start of the old primary is promoted after several starts within minutes",
+        "when rows are lost and the server's wall clock was set back; when a virtual machine is reset to a snapshot of its memory; when a standby that has missed several starts of the old primary within minutes is promoted",
       expiryClock: "the database server's clock",
       ttlStepMs: 1,
       expiryLagMs: 1,

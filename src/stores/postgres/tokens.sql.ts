@@ -17,7 +17,10 @@ $$;
 
 -- startOfEra() of core/era.ts.
 CREATE OR REPLACE FUNCTION "{schema}".start_of_era(last_known numeric) RETURNS numeric LANGUAGE sql AS $$
-  SELECT greatest(clock, last_known + ${ERA_GAP} + floor((clock - last_known) / 2), last_known + ${ERA_GAP / 2n})
+  SELECT CASE
+    WHEN last_known - clock > ${ERA_GAP}
+    THEN last_known + ${ERA_GAP / 4n} + div(${ERA_GAP ** 2n / 4n}, last_known - clock)
+    ELSE greatest(clock, last_known + ${ERA_GAP} - floor((last_known - clock) / 2)) END
   FROM "{schema}".clock_token() AS clock
 $$;
 

@@ -12,9 +12,9 @@ local function startEra(last)
   local clock, known = time[1] * 1000000 + time[2], tonumber(last)
   if known > clock + ${ERA_GAP} then
     redis.call('SET', '<base>token', last)
-    redis.call('INCRBY', '<base>token', ${ERA_GAP / 2n})
+    redis.call('INCRBY', '<base>token', ${ERA_GAP / 4n} + math.floor(${ERA_GAP ** 2n / 4n} / (known - clock)))
   else
-    local above = known + ${ERA_GAP} + math.floor((clock - known) / 2)
+    local above = known + ${ERA_GAP} - math.floor((known - clock) / 2)
     redis.call('SET', '<base>token', string.format('%.0f', math.max(clock, above)))
   end
   return redis.call('GET', '<base>token')

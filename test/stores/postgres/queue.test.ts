@@ -16,6 +16,8 @@ import { RecordedEvents } from "../../support/stores/session-events.ts";
 const postgres = useServer(startPostgres);
 const LIMIT_MS = 5_000;
 const LONG_MS = 60_000;
+/** Of sessions whose process dies. */
+const DYING_TTL_MS = 700;
 let schemas = 0;
 
 function newSchema(): string {
@@ -170,12 +172,37 @@ test("L2: if the notification is lost, the next renewal of the waiter reports th
   expect(events.grants).toEqual([]);
 });
 
+/** "holder" holds "r", these attempts of other sessions wait for it, and then their process dies. */
+async function dieWaiting(schema: string, attempts: Record<string, string[]>): Promise<void> {
+  const dying = await openStore({ url: postgres().url, prefix: schema });
+  await session(dying, "holder", DYING_TTL_MS);
+  await take(dying, "holder");
+  for (const [sessionId, names] of Object.entries(attempts)) {
+    await session(dying, sessionId, DYING_TTL_MS);
+    for (const name of names) expect((await queue(dying, sessionId, name)).kind).toBe("queued");
+  }
+  await dying.close();
+}
+
 test("L1: a waiter is granted the resource when the holder and the waiters before it have expired", async () => {
-  const store = await openStore({ url: postgres().url, prefix: newSchema() });
-  for (const name of ["holder", "a", "b", "c"]) await session(store, name, 700);
+  const schema = newSchema();
+  const store = await openStore({ url: postgres().url, prefix: schema });
   const events = await session(store, "last");
-  await take(store, "holder");
-  for (const name of ["a", "b", "c", "last"]) await queue(store, name);
+  await dieWaiting(schema, { a: ["a"], b: ["b"], c: ["c"] });
+  expect((await queue(store, "last")).kind).toBe("queued");
+  const isGranted = async (): Promise<boolean> => {
+    expect((await renew(store, "last")).kind).toBe("renewed");
+    return events.grants.length > 0;
+  };
+  await until("the last waiter is granted the resource", isGranted, LIMIT_MS);
+});
+
+test("L1: several attempts of one session before a waiter count as one session that checks the holder", async () => {
+  const schema = newSchema();
+  const store = await openStore({ url: postgres().url, prefix: schema });
+  const events = await session(store, "last");
+  await dieWaiting(schema, { a: ["a 1", "a 2", "a 3"] });
+  expect((await queue(store, "last")).kind).toBe("queued");
   await events.tokenOf("last");
 });
 

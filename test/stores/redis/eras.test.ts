@@ -188,6 +188,7 @@ describe("the start of an era in Lua", () => {
       fc.bigInt({ min: -3n, max: 3n }),
       fc.bigInt({ min: ERA_GAP - 3n, max: ERA_GAP + 3n }),
       fc.bigInt({ min: 0n, max: 2n * ERA_GAP }),
+      fc.bigInt({ min: -50n * ERA_GAP, max: 0n }),
     );
     const lasts = fc.oneof(fc.constant(0n), fc.bigInt({ min: 1n, max: 2n ** 62n }));
     await fc.assert(
