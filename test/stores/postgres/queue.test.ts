@@ -172,7 +172,7 @@ test("L2: if the notification is lost, the next renewal of the waiter reports th
   expect(events.grants).toEqual([]);
 });
 
-/** "holder" holds "r", these attempts of other sessions wait for it, and then their process dies. */
+/** "holder" holds "r", these attempts of other sessions wait for it, and their process dies. */
 async function dieWaiting(schema: string, attempts: Record<string, string[]>): Promise<void> {
   const dying = await openStore({ url: postgres().url, prefix: schema });
   await session(dying, "holder", DYING_TTL_MS);
