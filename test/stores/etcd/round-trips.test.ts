@@ -3,9 +3,10 @@
 // sent, on a real server.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { Clock } from "../../../src/async/clock.ts";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { Store } from "../../../src/stores/contract.ts";
+import type { Store, StoreParts } from "../../../src/stores/contract.ts";
 import { type EtcdTransport, etcdStore } from "../../../src/stores/etcd/index.ts";
 import { until } from "../../servers/ask.ts";
 import { startEtcd } from "../../servers/etcd.ts";
@@ -61,9 +62,12 @@ class Counting implements EtcdTransport {
   }
 }
 
-async function counted(prefix: string): Promise<{ store: Store; transport: Counting }> {
+async function counted(
+  prefix: string,
+  parts: StoreParts = systemParts(),
+): Promise<{ store: Store; transport: Counting }> {
   const transport = new Counting();
-  const store = await etcdStore({ client: transport, prefix })(systemParts());
+  const store = await etcdStore({ client: transport, prefix })(parts);
   onTestFinished(() => store.close());
   return { store, transport };
 }
@@ -209,6 +213,7 @@ describe("round trips", () => {
 async function contender(
   prefix: string,
   sessionId: string,
+  parts?: StoreParts,
 ): Promise<{
   store: Store;
   transport: Counting;
@@ -218,7 +223,7 @@ async function contender(
   /** Resolves with the token when the store reports the grant. */
   granted(): Promise<bigint>;
 }> {
-  const { store, transport } = await counted(prefix);
+  const { store, transport } = await counted(prefix, parts);
   const events = new RecordedEvents();
   const session = { sessionId, holderId: sessionId, resource: "r", limitMs: LIMIT_MS };
   await store.openSession({ ...session, ttlMs: 60_000, events });
@@ -334,11 +339,20 @@ describe("waiting", () => {
   });
 
   test("a short lease opens no watch", async () => {
-    const { transport, ask, release } = await contender(newPrefix(), "one");
-    transport.sent = [];
-    await release(await take({ ask }));
-    await sleep(200);
-    expect(transport.sent).toEqual(["Txn", "Txn"]);
+    // The timers of this clock are slow, so that the lease is short even on a busy machine.
+    const { clock, ...parts } = systemParts();
+    const slow: Clock = {
+      now: () => clock.now(),
+      wallNow: () => clock.wallNow(),
+      setTimer: (callback, delayMs, options) => clock.setTimer(callback, 40 * delayMs, options),
+      soon: (callback) => clock.soon(callback),
+      onJump: (listener) => clock.onJump(listener),
+    };
+    const one = await contender(newPrefix(), "one", { ...parts, clock: slow });
+    one.transport.sent = [];
+    await one.release(await take(one));
+    await sleep(1_500);
+    expect(one.transport.sent).toEqual(["Txn", "Txn"]);
   });
 
   test("L2: a handoff whose notification is lost is reported by the next renewal", async () => {
