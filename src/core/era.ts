@@ -7,9 +7,9 @@
 // with this file.
 
 /**
- * The minimum distance between the last known token and a new era: about 67 seconds in
- * microseconds. It covers the grants that a promoted replica has missed if its clock is behind. It
- * is small, so that frequent restarts do not push tokens far ahead of the clock.
+ * The usual distance between the last known token and a new era: about 67 seconds in microseconds.
+ * It covers the grants that a promoted replica has missed if its clock is behind. It is small, so
+ * that frequent restarts do not push tokens far ahead of the clock.
  */
 export const ERA_GAP: bigint = 2n ** 26n;
 
@@ -23,15 +23,16 @@ export function clockToken(wallMs: number): bigint {
 
 /**
  * The lowest token of a new era: the clock, if that is well above the last known token. Otherwise
- * it is at least a quarter of the gap above that token, plus an amount that grows with time, so
- * that two replicas that know the same last token and are promoted one after the other start at
- * different tokens. The amount grows by one per two microseconds, and more slowly if the last token
- * is further ahead of the clock than the gap.
+ * it is the gap above that token, plus an amount that grows with time, so that two replicas that
+ * have missed the same era and are promoted one after the other start at different tokens. It
+ * depends more on the time than on the last known token, because these replicas may know different
+ * ones.
  */
 export function startOfEra(lastKnown: bigint, clock: bigint): bigint {
   const ahead = lastKnown - clock;
-  if (ahead > ERA_GAP) return lastKnown + ERA_GAP / 4n + ERA_GAP ** 2n / 4n / ahead;
-  return higher(clock, lastKnown + ERA_GAP - (ahead >> 1n));
+  if (ahead <= 0n) return higher(clock, lastKnown + ERA_GAP + (-ahead * 7n) / 8n);
+  // At least a quarter of the gap.
+  return lastKnown + ERA_GAP / 4n + (3n * ERA_GAP ** 2n) / 4n / (ERA_GAP + ahead);
 }
 
 /** The larger of two tokens. Math.max() does not take bigints. */

@@ -1,6 +1,6 @@
-// The functions of src/stores/postgres/grant.sql.ts (SQL) in TypeScript: one function for each, in
-// the same order and under the same name, so that the two can be read side by side.
-// test/stores/postgres/model.test.ts makes the same calls to both and compares every answer.
+// The functions of grant.sql.ts and session.sql.ts in src/stores/postgres, in TypeScript: one
+// function for each, in the same order and under the same name, so that the two can be read side by
+// side. test/stores/postgres/model.test.ts makes the same calls to both and compares every answer.
 
 import { higher, nextToken, startOfEra } from "../../../src/core/era.ts";
 import type { Step, StepAnswer } from "../../../src/stores/postgres/batch.ts";
@@ -198,6 +198,16 @@ export function step(db: Database, requests: string, waits: string): string {
     answers[index] = each.kind === "release" ? release(db, each) : acquire(db, each);
   }
   return JSON.stringify(answers);
+}
+
+export function regrant(db: Database, values: readonly (string | null)[]): string {
+  const [resource, session, token, attempt, holder, record, rank, queue] = values.map(String);
+  const wanted = { resource, session, attempt, holder, record, rank: Number(rank) };
+  const steps = [
+    ...(token === "null" ? [] : [{ kind: "release", resource, session, token }]),
+    { kind: "grant", ...wanted, queue: queue === "true" },
+  ];
+  return step(db, JSON.stringify(steps), "true");
 }
 
 export function withdraw(db: Database, resource: string, session: string, attempt: string): string {

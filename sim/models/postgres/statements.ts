@@ -23,6 +23,7 @@ function one(answer: (db: Database, ...values: string[]) => string): Run {
 const RUNS: readonly (readonly [text: string, run: Run])[] = [
   [CALL.openSession, one(fn.openSession)],
   [CALL.step, one(fn.step)],
+  [CALL.regrant, (db, values) => [{ answer: fn.regrant(db, values) }]],
   [CALL.renew, one(fn.renew)],
   [CALL.withdraw, one(fn.withdraw)],
   [CALL.endSession, one(fn.endSession)],

@@ -54,7 +54,7 @@ export const ACKNOWLEDGEMENT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres: an acknowledgement in SQL does not compare the token",
-    file: "src/stores/postgres/grant.sql.ts",
+    file: "src/stores/postgres/session.sql.ts",
     find: ` AND r.token = (a->>'token')::numeric;`,
     replace: ";",
     store: "postgres",

@@ -10,22 +10,22 @@ export const ERA_MUTANTS: readonly Mutant[] = [
   {
     name: "a new era starts directly above the last known token",
     file: "src/core/era.ts",
-    find: "  return higher(clock, lastKnown + ERA_GAP - (ahead >> 1n));",
-    replace: "  return ahead > 0n ? lastKnown + 1n : lastKnown + 2n;",
+    find: "higher(clock, lastKnown + ERA_GAP + (-ahead * 7n) / 8n)",
+    replace: "higher(clock, lastKnown + 1n)",
     test: eraTest,
   },
   {
     name: "two stale replicas start at the same token",
     file: "src/core/era.ts",
-    find: "lastKnown + ERA_GAP - (ahead >> 1n)",
+    find: "lastKnown + ERA_GAP + (-ahead * 7n) / 8n",
     replace: "lastKnown + ERA_GAP",
     test: eraTest,
   },
   {
     name: "two stale replicas start at the same token if tokens are far ahead of the clock",
     file: "src/core/era.ts",
-    find: " + ERA_GAP / 4n + ERA_GAP ** 2n / 4n / ahead;",
-    replace: " + ERA_GAP / 2n;",
+    find: "(3n * ERA_GAP ** 2n) / 4n / (ERA_GAP + ahead);",
+    replace: "(ahead < 0n ? 0n : ERA_GAP);",
     test: eraTest,
   },
   {

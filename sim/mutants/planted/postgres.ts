@@ -24,6 +24,34 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
     store: "postgres",
   },
   {
+    name: "postgres, SQL: the fast path of a grant ignores the queue",
+    file: sql,
+    find: "WHERE x.resource = p_resource AND NOT x.queued AND x.attempt <> p_attempt",
+    replace: "WHERE x.resource = p_resource AND x.attempt <> p_attempt",
+    test: modelTest,
+  },
+  {
+    name: "postgres, SQL: the fast path of a grant does not compare the released token",
+    file: sql,
+    find: "ELSE x.session = p_session AND x.token = p_released END",
+    replace: "ELSE x.session = p_session END",
+    test: modelTest,
+  },
+  {
+    name: "postgres, SQL: the fast path of a grant serves an expired session",
+    file: sql,
+    find: `AND s.id = p_session AND \${IS_ALIVE}\n    AND e.server`,
+    replace: "AND s.id = p_session\n    AND e.server",
+    test: modelTest,
+  },
+  {
+    name: "postgres, SQL: the fast path of a grant continues the era of another server process",
+    file: sql,
+    find: `AND e.server = "{schema}".this_server() AND x.token >= e.floor`,
+    replace: "AND x.token >= e.floor",
+    test: "test/stores/postgres/eras.test.ts",
+  },
+  {
     name: "postgres: the answers of a batch are swapped",
     file: "src/stores/postgres/batch.ts",
     find: "const answer = answers[index] ?? null;",
@@ -119,7 +147,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres, SQL: a renewal revives an expired session",
-    file: sql,
+    file: "src/stores/postgres/session.sql.ts",
     find: `WHERE s.id = p_session AND \${IS_ALIVE} RETURNING`,
     replace: "WHERE s.id = p_session AND s.ended IS NULL RETURNING",
     store: "postgres",
@@ -175,7 +203,7 @@ export const POSTGRES_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "postgres, SQL: the end of a session does not lock what it waits for",
-    file: sql,
+    file: "src/stores/postgres/session.sql.ts",
     find: "WHERE l.session = p_session OR queue.is_own ORDER BY",
     replace: "WHERE l.session = p_session ORDER BY",
     store: "postgres",

@@ -145,3 +145,22 @@ export class Batch {
     }
   }
 }
+
+/**
+ * The values of `regrant` in grant.sql.ts, which is faster than `step`. Undefined if it does not
+ * apply to these steps.
+ */
+export function toRegrant(steps: readonly Step[]): readonly (string | null)[] | undefined {
+  const last = steps.at(-1);
+  const [first] = steps;
+  if (last?.kind !== "grant" || steps.length > 2) return undefined;
+  const released = first?.kind === "release" ? first : undefined;
+  if (steps.length === 2) {
+    const { resource, session } = last;
+    const isSame = released?.resource === resource && released.session === session;
+    if (!isSame || released.preferred !== undefined) return undefined;
+  }
+  const { resource, session, attempt, holder, record, rank, queue } = last;
+  const token = released?.token ?? null;
+  return [resource, session, token, attempt, holder, record, String(rank), String(queue)];
+}

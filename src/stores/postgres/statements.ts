@@ -13,6 +13,7 @@ import { prefixUpperBound } from "../shared/prefix.ts";
 export const CALL = {
   openSession: `SELECT "{schema}".open_session($1::text, $2::text, $3::text::bigint, $4::text::bigint, $5::text, $6::text::bigint) AS answer`,
   step: 'SELECT "{schema}".step($1::text, $2::text::boolean, $3::text::bigint) AS answer',
+  regrant: `SELECT "{schema}".regrant($1::text, $2::text, $3::text::numeric, $4::text, $5::text, $6::text, $7::text::bigint, $8::text::boolean, $9::text::bigint) AS answer`,
   renew: `SELECT "{schema}".renew($1::text, $2::text, $3::text, $4::text, $5::text::bigint) AS answer`,
   withdraw: 'SELECT "{schema}".withdraw($1::text, $2::text, $3::text, $4::text::bigint) AS answer',
   endSession: 'SELECT "{schema}".end_session($1::text, $2::text::bigint) AS answer',

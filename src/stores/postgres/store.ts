@@ -34,7 +34,7 @@ import type {
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import { EraTracker } from "../shared/era-tracker.ts";
 import { Wakeup } from "../shared/wakeup.ts";
-import { Batch, type Step, type StepAnswer } from "./batch.ts";
+import { Batch, type Step, type StepAnswer, toRegrant } from "./batch.ts";
 import { RecentlyGivenBack } from "./given-back.ts";
 import { CALL, FACTS, readHeld, readKept, readOne } from "./statements.ts";
 import { Notices, POLL_MS } from "./wait.ts";
@@ -54,7 +54,7 @@ export interface PostgresParts {
   readonly durable: boolean;
 }
 
-/** The answer of the function `renew` in grant.sql.ts. */
+/** The answer of the function `renew` in session.sql.ts. */
 interface Renewed {
   readonly ttlMs: number;
   readonly floor: string;
@@ -339,16 +339,20 @@ export class PostgresStore implements Store {
     waits: boolean,
     limitMs: number,
   ): Promise<readonly (StepAnswer | null)[]> {
-    const values = [JSON.stringify(steps), String(waits)];
-    return JSON.parse(await this.#write(CALL.step, values, limitMs)) as (StepAnswer | null)[];
+    const regrant = toRegrant(steps);
+    const answer =
+      regrant === undefined
+        ? this.#write(CALL.step, [JSON.stringify(steps), String(waits)], limitMs)
+        : this.#write(CALL.regrant, regrant, limitMs);
+    return JSON.parse(await answer) as (StepAnswer | null)[];
   }
 
   /** The last value is how long the server may wait for a row. 0 would mean no limit. */
-  #write(text: string, values: readonly string[], limitMs: number): Promise<string> {
+  #write(text: string, values: readonly (string | null)[], limitMs: number): Promise<string> {
     return this.#call(text, [...values, String(Math.max(1, Math.ceil(limitMs)))], limitMs);
   }
 
-  async #call(text: string, values: readonly string[], limitMs: number): Promise<string> {
+  async #call(text: string, values: readonly (string | null)[], limitMs: number): Promise<string> {
     const { answer } = await this.#requests.row(text, values, limitMs);
     return answer ?? "";
   }

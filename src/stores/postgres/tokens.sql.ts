@@ -18,10 +18,15 @@ $$;
 -- startOfEra() of core/era.ts.
 CREATE OR REPLACE FUNCTION "{schema}".start_of_era(last_known numeric) RETURNS numeric LANGUAGE sql AS $$
   SELECT CASE
-    WHEN last_known - clock > ${ERA_GAP}
-    THEN last_known + ${ERA_GAP / 4n} + div(${ERA_GAP ** 2n / 4n}, last_known - clock)
-    ELSE greatest(clock, last_known + ${ERA_GAP} - floor((last_known - clock) / 2)) END
+    WHEN last_known <= clock
+    THEN greatest(clock, last_known + ${ERA_GAP} + floor((clock - last_known) * 7 / 8))
+    ELSE last_known + ${ERA_GAP / 4n} + div(${(3n * ERA_GAP ** 2n) / 4n}, ${ERA_GAP} + last_known - clock) END
   FROM "{schema}".clock_token() AS clock
+$$;
+
+-- Identifies this server process.
+CREATE OR REPLACE FUNCTION "{schema}".this_server() RETURNS text STABLE LANGUAGE sql AS $$
+  SELECT ${MICROS("pg_postmaster_start_time()")}::text
 $$;
 
 -- Where the tokens of this server process start. The first call in a new process starts an era. The
@@ -30,7 +35,7 @@ $$;
 -- after that, by a clock that was ahead.
 CREATE OR REPLACE FUNCTION "{schema}".current_floor() RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
-  this_server text := ${MICROS("pg_postmaster_start_time()")};
+  this_server text := "{schema}".this_server();
   last_known numeric;
   found_floor numeric;
 BEGIN

@@ -4,17 +4,18 @@ import { ERA_GAP } from "../../core/era.ts";
 
 /**
  * startOfEra() of core/era.ts. A counter above 2^53 is not exact as a Lua number, so Redis itself
- * raises it. The clock is below it then, by more than the gap.
+ * raises it.
  */
 export const START_ERA: string = `
 local function startEra(last)
   local time = redis.call('TIME')
   local clock, known = time[1] * 1000000 + time[2], tonumber(last)
-  if known > clock + ${ERA_GAP} then
+  if known > clock then
+    local part = ${ERA_GAP / 4n} + math.floor(${(3n * ERA_GAP ** 2n) / 4n} / (${ERA_GAP} + known - clock))
     redis.call('SET', '<base>token', last)
-    redis.call('INCRBY', '<base>token', ${ERA_GAP / 4n} + math.floor(${ERA_GAP ** 2n / 4n} / (known - clock)))
+    redis.call('INCRBY', '<base>token', part)
   else
-    local above = known + ${ERA_GAP} - math.floor((known - clock) / 2)
+    local above = known + ${ERA_GAP} + math.floor((clock - known) * 7 / 8)
     redis.call('SET', '<base>token', string.format('%.0f', math.max(clock, above)))
   end
   return redis.call('GET', '<base>token')

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import { Chance } from "../../../sim/world/chance.ts";
 import type { Row, SqlValue } from "../../../src/clients/postgres/link.ts";
-import type { Step } from "../../../src/stores/postgres/batch.ts";
+import { type Step, toRegrant } from "../../../src/stores/postgres/batch.ts";
 import { VERSION } from "../../../src/stores/postgres/setup.ts";
 import { CALL, FACTS, KEPT, LIST, READ } from "../../../src/stores/postgres/statements.ts";
 import { startPostgres } from "../../servers/postgres.ts";
@@ -75,6 +75,11 @@ class Calls {
       for (const [index, [kind, token]] of (JSON.parse(answer) as string[][]).entries())
         if (kind === "granted") this.#granted.push({ ...steps[index], token } as Held);
     }
+    if (text === CALL.regrant) {
+      const [kind = "", token = ""] = (JSON.parse(answer) as string[][]).at(-1) ?? [];
+      const [resource, session] = values.map(String);
+      if (kind === "granted") this.#granted.push({ resource, session, token } as Held);
+    }
     if (text === CALL.renew && answer !== "gone") {
       const { granted } = JSON.parse(answer) as { granted: string[][] };
       for (const [resource = "", token = ""] of granted)
@@ -122,6 +127,17 @@ class Calls {
     return [CALL.step, [JSON.stringify(steps), String(waits), LIMIT_MS]];
   }
 
+  /** A grant, or a release and a grant of the same session, as the store sends them. */
+  readonly #regrant: Draw = () => {
+    const wanted = this.#grantStep();
+    const { resource, session } = wanted;
+    const held = this.#granted.findLast((each) => each.resource === resource);
+    const { token = "1" } = held?.session === session ? held : {};
+    const released = { kind: "release", resource, session, token, preferred: undefined } as const;
+    const values = toRegrant(this.#chance.isTrue(0.5) ? [released, wanted] : [wanted]);
+    if (values === undefined) throw new Error("These steps are a regrant.");
+    return [CALL.regrant, [...values, LIMIT_MS]];
+  };
   readonly #grant: Draw = () => this.#step(this.#grantStep());
   readonly #release: Draw = () => this.#step(this.#releaseStep());
   readonly #several: Draw = () =>
@@ -160,8 +176,9 @@ class Calls {
     this.#grant,
     this.#grant,
     this.#grant,
-    this.#grant,
-    this.#grant,
+    this.#regrant,
+    this.#regrant,
+    this.#regrant,
     this.#several,
     this.#several,
     this.#release,
