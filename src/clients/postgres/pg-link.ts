@@ -32,7 +32,10 @@ interface OwnedClient {
   connect(): Promise<unknown>;
   query(statement: { text: string }): Promise<unknown>;
   on(event: "error" | "end", listener: () => void): unknown;
-  on(event: "notification", listener: (message: { payload?: string }) => void): unknown;
+  on(
+    event: "notification",
+    listener: (message: { readonly channel: string; readonly payload?: string }) => void,
+  ): unknown;
   end(): Promise<void>;
   unref?(): void;
 }
@@ -240,7 +243,10 @@ async function listenWith(
   };
   client.on("error", breakOnce);
   client.on("end", breakOnce);
-  client.on("notification", ({ payload = "" }) => onNotification(payload));
+  client.on("notification", (message) => {
+    // A pooler passes the notifications for another client to whoever uses its connection now.
+    if (message.channel === channel) onNotification(message.payload ?? "");
+  });
   const close = (): void => {
     isClosed = true;
     client.unref?.();

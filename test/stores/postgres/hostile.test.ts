@@ -3,6 +3,7 @@
 // waits and one watches, through both client libraries.
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { linkFromUrl, type PgLibrary } from "../../../src/clients/postgres/pg-link.ts";
 import { connect } from "../../../src/index.ts";
 import { postgresStore } from "../../../src/stores/postgres/index.ts";
 import { startPostgres } from "../../servers/postgres.ts";
@@ -66,3 +67,27 @@ test.each(["pg", "postgres"] as const)(
     await watching;
   },
 );
+
+/** Receives the notifications for another client too, as a client of a pooler does. */
+class SharedClient extends pg.Client {
+  override async connect(): Promise<void> {
+    await super.connect();
+    await this.query("LISTEN other");
+  }
+}
+
+test("S8: a notification for another client, which a pooler delivered here, is ignored", async () => {
+  const { url } = server();
+  const library = { Pool: pg.Pool, Client: SharedClient } as unknown as PgLibrary;
+  const link = linkFromUrl(library, { url, address: url, connectMs: 5_000, listenUrl: undefined });
+  onTestFinished(() => link.close());
+  const received: string[] = [];
+  const listening = await link.listen("own", {
+    onNotification: (payload) => received.push(payload),
+    onBroken: () => undefined,
+  });
+  onTestFinished(() => listening.close());
+  await server().sql("NOTIFY other, 'not for us'; NOTIFY own, 'for us'");
+  await listening.ping();
+  expect(received).toEqual(["for us"]);
+});
