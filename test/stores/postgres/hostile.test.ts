@@ -70,9 +70,15 @@ test.each(["pg", "postgres"] as const)(
 
 /** Receives the notifications for another client too, as a client of a pooler does. */
 class SharedClient extends pg.Client {
-  override async connect(): Promise<void> {
-    await super.connect();
-    await this.query("LISTEN other");
+  constructor(settings: pg.ClientConfig) {
+    super(settings);
+    const connect = this.connect.bind(this);
+    Object.assign(this, {
+      connect: async () => {
+        await connect();
+        await this.query("LISTEN other");
+      },
+    });
   }
 }
 
@@ -82,12 +88,12 @@ test("S8: a notification for another client, which a pooler delivered here, is i
   const link = linkFromUrl(library, { url, address: url, connectMs: 5_000, listenUrl: undefined });
   onTestFinished(() => link.close());
   const received: string[] = [];
-  const listening = await link.listen("own", {
+  const listening = await link.listen?.("own", {
     onNotification: (payload) => received.push(payload),
     onBroken: () => undefined,
   });
-  onTestFinished(() => listening.close());
+  onTestFinished(() => listening?.close());
   await server().sql("NOTIFY other, 'not for us'; NOTIFY own, 'for us'");
-  await listening.ping();
+  await listening?.ping();
   expect(received).toEqual(["for us"]);
 });
