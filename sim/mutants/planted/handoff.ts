@@ -19,17 +19,10 @@ export const HANDOFF_MUTANTS: readonly Mutant[] = [
     replace: "    void preferred;\n",
   },
   {
-    name: "a resource is handed off to a session that has expired",
-    file: memory,
-    find: "      at.now < expiresAt(session) &&\n",
-    replace: "",
-    test: modelsTest,
-  },
-  {
     name: "a resource is handed off to a quiet session",
     file: memory,
-    find: "(session === requester || at.now < session.renewedAt + session.quietAfterMs)",
-    replace: "(session === requester || at.now < expiresAt(session))",
+    find: "at.now < session.renewedAt + session.quietAfterMs;",
+    replace: "at.now < expiresAt(session);",
     test: modelsTest,
   },
   {
@@ -100,12 +93,6 @@ export const HANDOFF_MUTANTS: readonly Mutant[] = [
     file: store,
     find: "    this.#backend.checkExpiry(entry, this.#now());\n",
     replace: "",
-  },
-  {
-    name: "only the first holder is checked for expiry",
-    file: store,
-    find: "    for (const { resource } of session?.waiting.values() ?? []) this.#checkAtExpiry(resource);\n",
-    replace: "    void session;\n",
   },
   {
     name: "a grant that nobody awaits is kept",

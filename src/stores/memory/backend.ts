@@ -132,7 +132,8 @@ export class MemoryBackend {
     this.sessions.set(id, {
       id,
       ttlMs,
-      quietAfterMs,
+      // An expired session is quiet too.
+      quietAfterMs: Math.min(quietAfterMs, ttlMs),
       events,
       renewedAt: now,
       held: new Map(),
@@ -278,8 +279,7 @@ export class MemoryBackend {
   #handOff(entry: Entry, at: Now, { requester, answered, preferred }: HandOff = {}): void {
     if (this.findHeld(entry, at) !== undefined) return;
     const mayBeGranted = ({ session }: Waiter): boolean =>
-      at.now < expiresAt(session) &&
-      (session === requester || at.now < session.renewedAt + session.quietAfterMs);
+      session === requester || at.now < session.renewedAt + session.quietAfterMs;
     const next = findNext(entry.queue, mayBeGranted, preferred);
     if (next === undefined) return;
     const { session, attempt } = next;

@@ -60,15 +60,12 @@ export class MemoryStore implements Store {
 
   async grant(request: GrantRequest): Promise<GrantOutcome> {
     const outcome = this.#backend.grant(request, this.#now());
-    if (outcome.kind === "queued") this.#checkAtExpiry(request.resource);
+    if (outcome.kind === "queued") this.#planCheck(request.resource);
     return outcome;
   }
 
   async renew(request: RenewRequest): Promise<RenewOutcome> {
-    const outcome = this.#backend.renew(request, this.#now());
-    const session = this.#backend.sessions.get(request.sessionId);
-    for (const { resource } of session?.waiting.values() ?? []) this.#checkAtExpiry(resource);
-    return outcome;
+    return this.#backend.renew(request, this.#now());
   }
 
   async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
@@ -135,8 +132,8 @@ export class MemoryStore implements Store {
     return { now: this.#clock.now(), wallMs: this.#clock.wallNow() };
   }
 
-  /** Plans the check of the holder. Called with every renewal of a waiter. */
-  #checkAtExpiry(resource: string): void {
+  /** Plans the check of the holder. It is repeated as long as someone waits. */
+  #planCheck(resource: string): void {
     const session = this.#backend.entries.get(resource)?.held?.session;
     if (session !== undefined)
       this.#checks.checkIn(resource, expiresAt(session) - this.#clock.now());
