@@ -80,7 +80,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     find: "if (sessionEnd.bootId === this.#at.bootId) this.endSession(session);\n    else this.#tables",
     replace: "if (sessionEnd.bootId !== this.#at.bootId) this.#tables",
     store: "sqlite",
-    test: "sim/test/models.test.ts",
+    test: "test/stores/sqlite/order.test.ts",
   },
   {
     name: "sqlite: the end of a session does not hand off",
@@ -125,6 +125,7 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     find: "const isAccepted = attempt === by.attempt;",
     replace: "const isAccepted = true;",
     store: "sqlite",
+    test: "sim/test/models.test.ts",
   },
   {
     name: "sqlite: no process checks whether the holder has expired",
@@ -155,5 +156,6 @@ export const SQLITE_MUTANTS: readonly Mutant[] = [
     find: "    if (this.#checks === 0) return;",
     replace: "    if (this.#checks >= 0) return;",
     store: "sqlite",
+    test: "src/stores/sqlite/commits.test.ts",
   },
 ];

@@ -7,8 +7,9 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { nextToken, startOfEra } from "../../../src/core/era.ts";
+import { ERA_GAP, nextToken, startOfEra } from "../../../src/core/era.ts";
 import { connect, type Lease, type Tenure } from "../../../src/index.ts";
+import { type Step, toRegrant } from "../../../src/stores/postgres/batch.ts";
 import { postgresStore } from "../../../src/stores/postgres/index.ts";
 import { CALL } from "../../../src/stores/postgres/statements.ts";
 import { findPath } from "../../servers/engine.ts";
@@ -77,9 +78,14 @@ describe("the token rule in SQL", () => {
           [String(last)],
         );
       }
-      const step = { kind: "grant", resource: "r", session: "s", attempt: `a${attempts}` };
-      const steps = JSON.stringify([{ ...step, holder: "h", record: "{}", rank: 0, queue: false }]);
-      const rows = await frozen.ask(CALL.step, [steps, "true", "5000"]);
+      const grant = {
+        kind: "grant",
+        resource: "r",
+        session: "s",
+        attempt: `a${attempts}`,
+      } as const;
+      const step: Step = { ...grant, holder: "h", record: "{}", rank: 0, queue: false };
+      const rows = await frozen.ask(CALL.regrant, [...(toRegrant([step]) ?? []), "5000"]);
       const next = nextToken({ last, floor, clock: BigInt(Math.max(1, clock)) });
       expect(JSON.parse(String(rows[0]?.answer))).toEqual([["granted", String(next)]]);
     };
@@ -112,6 +118,14 @@ describe("changes by an administrator", () => {
       expect(next.check()).toBe(next.token);
     },
   );
+
+  test("S1: a grant that is the first request to another server process starts an era", async () => {
+    const [holder] = await connectTwo(server().url, "pg", "eras_first");
+    const before = await holder.withLease("r", ({ token }) => token);
+    await server().sql("UPDATE eras_first.era SET server = 'another process'");
+    const after = await holder.withLease("r", ({ token }) => token);
+    expect(after - before).toBeGreaterThanOrEqual(ERA_GAP / 4n);
+  });
 
   test("S1: lowering a token by UPDATE is rejected, raising it is not", async () => {
     const schema = "eras_lowered";

@@ -129,12 +129,13 @@ class Calls {
 
   /** A grant, or a release and a grant of the same session, as the store sends them. */
   readonly #regrant: Draw = () => {
-    const wanted = this.#grantStep();
-    const { resource, session } = wanted;
-    const held = this.#granted.findLast((each) => each.resource === resource);
-    const { token = "1" } = held?.session === session ? held : {};
+    const { resource, session, token } = this.#held();
+    this.#attempts += 1;
+    const attempt = `at ${this.#attempts}`;
+    this.#known.push({ resource, session, attempt });
+    const wanted = { ...this.#grantStep(), resource, session, attempt } as Step;
     const released = { kind: "release", resource, session, token, preferred: undefined } as const;
-    const values = toRegrant(this.#chance.isTrue(0.5) ? [released, wanted] : [wanted]);
+    const values = toRegrant(this.#chance.isTrue(0.7) ? [released, wanted] : [wanted]);
     if (values === undefined) throw new Error("These steps are a regrant.");
     return [CALL.regrant, [...values, LIMIT_MS]];
   };
