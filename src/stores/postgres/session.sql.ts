@@ -6,7 +6,7 @@ import { IS_ALIVE, NOTIFY_WATCHERS, PREPARE } from "./parts.sql.ts";
 /** The planner must not read the whole table of leases to find the few that have a queue. */
 const BY_KEYS = "SET enable_hashjoin = off SET enable_mergejoin = off";
 
-export const SESSIONS = `
+export const SESSIONS: string = `
 CREATE OR REPLACE FUNCTION "{schema}".open_session(p_session text, p_holder text, p_ttl_ms bigint,
   p_quiet_after_ms bigint, p_channel text, p_limit_ms bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN${PREPARE}
