@@ -10,6 +10,7 @@ const FOLDERS = ["src", "sim", "test", "scripts", "bench", "examples"];
 
 const documents = [
   "docs/walk.md",
+  "docs/simulator.md",
   "CONTRIBUTING.md",
   "sim/README.md",
   ...readdirSync(join(root, "docs/adr")).map((name) => `docs/adr/${name}`),
