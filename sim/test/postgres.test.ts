@@ -223,7 +223,7 @@ describe("a failover to a lagging standby", () => {
   test("S6: a late grant of the old primary is rejected if the standby lost it", async () => {
     const { db, store, holdAnswer } = await world();
     const copy = db.copy();
-    const answer = holdAnswer("step(");
+    const answer = holdAnswer("regrant(");
     const late = store.grant(toRequest("r"));
     const answerRenewal = holdAnswer("renew(");
     const lateRenewal = store.renew(RENEWAL);
@@ -260,7 +260,7 @@ describe("a failover to a lagging standby", () => {
 
   test("a late grant of the old primary is accepted if the standby has it", async () => {
     const { db, store, holdAnswer } = await world();
-    const answer = holdAnswer("step(");
+    const answer = holdAnswer("regrant(");
     const late = store.grant(toRequest("r"));
     await drainMicrotasks();
     db.promote(db.copy());

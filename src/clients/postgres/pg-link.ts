@@ -244,7 +244,7 @@ async function listenWith(
   client.on("error", breakOnce);
   client.on("end", breakOnce);
   client.on("notification", (message) => {
-    // A pooler passes the notifications for another client to whoever uses its connection now.
+    // A pooler passes notifications for one client to the client that uses its connection next.
     if (message.channel === channel) onNotification(message.payload ?? "");
   });
   const close = (): void => {
