@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Extractor, ExtractorConfig } from "@microsoft/api-extractor";
+import { CompilerState, Extractor, ExtractorConfig } from "@microsoft/api-extractor";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -16,13 +16,19 @@ const suffix = ".api.md";
 
 const written = mkdtempSync(join(tmpdir(), "tenure-api-"));
 try {
-  for (const [name, { types }] of entries) extract(`tenure${name.slice(1)}`, join(root, types));
+  const configs = entries.map(([name, { types }]) =>
+    prepare(`tenure${name.slice(1)}`, join(root, types)),
+  );
+  // One program for all reports, because parsing Node's types takes longer than a report.
+  const additionalEntryPoints = configs.map(({ mainEntryPointFilePath }) => mainEntryPointFilePath);
+  const compilerState = CompilerState.create(configs[0], { additionalEntryPoints });
+  for (const config of configs) extract(config, compilerState);
   process.exitCode = isCheck ? compare() : replace();
 } finally {
   rmSync(written, { recursive: true, force: true });
 }
 
-function extract(name, declarations) {
+function prepare(name, declarations) {
   const compilerOptions = {
     module: "nodenext",
     moduleResolution: "nodenext",
@@ -35,7 +41,7 @@ function extract(name, declarations) {
     strict: true,
     skipLibCheck: true,
   };
-  const config = ExtractorConfig.prepare({
+  return ExtractorConfig.prepare({
     configObjectFullPath: join(root, "api/report.mjs"),
     packageJsonFullPath: join(root, "package.json"),
     configObject: {
@@ -59,15 +65,19 @@ function extract(name, declarations) {
       },
     },
   });
+}
+
+function extract(config, compilerState) {
   const failures = [];
   Extractor.invoke(config, {
     localBuild: true,
+    compilerState,
     messageCallback: (message) => {
       if (message.logLevel === "error") failures.push(message.text);
       message.handled = true;
     },
   });
-  if (failures.length > 0) throw new Error(`${name}: ${failures.join("\n")}`);
+  if (failures.length > 0) throw new Error(`${config.reportFilePath}: ${failures.join("\n")}`);
 }
 
 function reports(folder) {

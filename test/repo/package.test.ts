@@ -3,10 +3,9 @@
 // public name, and run the packed program.
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { absolute, relative } from "../../scripts/readme-links.mjs";
@@ -228,19 +227,6 @@ describe("an installed copy", () => {
     );
     expect(unwanted).toEqual([]);
     expect(loaded).not.toContain("node_modules");
-  });
-
-  test("importing tenure takes no longer than importing ioredis", () => {
-    const time = (target: string): number => {
-      const script = `const t = performance.now(); await import(${JSON.stringify(target)}); console.log(performance.now() - t);`;
-      return Number(run(script));
-    };
-    const ioredis = pathToFileURL(createRequire(import.meta.url).resolve("ioredis")).href;
-    // The fastest of several, measured alternately: other work on this machine can only add time.
-    const rounds = Array.from({ length: 7 }, () => [time("tenure"), time(ioredis)] as const);
-    const own = Math.min(...rounds.map(([each]) => each));
-    const theirs = Math.min(...rounds.map(([, each]) => each));
-    expect(own).toBeLessThanOrEqual(theirs);
   });
 });
 

@@ -17,6 +17,13 @@ const WORKER = new URL("../../faults/workers/contender.mjs", import.meta.url);
 /** The number of acts of the first holder before every fault. */
 export const ACTS = 100;
 const TRIES_MAX = 3;
+/**
+ * How many contenders of a file start at once. A starting process keeps a core busy for most of a
+ * second: with twenty of them on two cores, the last one exceeds its connect limit of 5 s.
+ */
+const STARTS_AT_ONCE = 2;
+const turns: Promise<unknown>[] = [];
+let starts = 0;
 let trials = 0;
 
 export interface Held {
@@ -165,10 +172,12 @@ export class Arena implements AsyncDisposable {
     at: { readonly url: string },
     library?: string,
   ): Promise<Contender> {
-    const contender = new Contender(name, this.child(WORKER, { name }));
-    const { timing } = this.#engine;
-    await contender.call("connect", { url: at.url, library, defaults: timing });
-    return contender;
+    return inTurn(async () => {
+      const contender = new Contender(name, this.child(WORKER, { name }));
+      const { timing } = this.#engine;
+      await contender.call("connect", { url: at.url, library, defaults: timing });
+      return contender;
+    });
   }
 
   /**
@@ -209,6 +218,14 @@ export class Arena implements AsyncDisposable {
     for (const each of this.#others.reverse()) await each[Symbol.asyncDispose]();
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** Runs the start after the starts before it, STARTS_AT_ONCE at a time. */
+function inTurn<T>(start: () => Promise<T>): Promise<T> {
+  const turn = starts++ % STARTS_AT_ONCE;
+  const started = (turns[turn] ?? Promise.resolve()).then(start);
+  turns[turn] = started.catch(() => undefined);
+  return started;
 }
 
 /**
