@@ -33,6 +33,9 @@ const config: ViteUserConfig = defineConfig({
             "test/guards/*.test.ts",
             "test/guards/{file,http,memory,proof,sqlite}/**/*.test.ts",
           ],
+          // The files share their modules, because loading them anew takes a third of the time. A
+          // test of something that happens once per process belongs in test/process.
+          isolate: false,
           testTimeout: 30_000,
         },
       },

@@ -33,8 +33,8 @@ const EXPECTED = [
 
 const SEEDS_EACH = 50;
 const STORES = [
-  { store: "memory", parts: 4 },
-  { store: "sqlite", parts: 4 },
+  { store: "memory", parts: 2 },
+  { store: "sqlite", parts: 2 },
 ];
 
 describe.each(STORES)("on $store", ({ store, parts }) => {
