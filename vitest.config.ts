@@ -21,6 +21,9 @@ const config: ViteUserConfig = defineConfig({
   test: {
     reporters: [new TestReporter()],
     sequence: { sequencer: LongestFirst },
+    // The files of a worker share their modules: loading them anew for every file takes a third of
+    // the time. A test of something that happens once per process starts a process.
+    isolate: false,
     projects: [
       {
         extends: true,
@@ -33,9 +36,6 @@ const config: ViteUserConfig = defineConfig({
             "test/guards/*.test.ts",
             "test/guards/{file,http,memory,proof,sqlite}/**/*.test.ts",
           ],
-          // The files share their modules, because loading them anew takes a third of the time. A
-          // test of something that happens once per process belongs in test/process.
-          isolate: false,
           testTimeout: 30_000,
         },
       },

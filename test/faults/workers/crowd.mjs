@@ -43,5 +43,6 @@ onCommand(({ do: what }) => {
   if (what === "resign") void leading?.resign({ waitMs: 0 });
   if (what === "count") report("counted", { requests });
 });
-await Promise.all(Array.from({ length: count }, (_, index) => enter(index)));
+// One after another: all at once, on a busy machine, they exceed their connect limits.
+for (let index = 0; index < count; index += 1) await enter(index);
 report("entered");

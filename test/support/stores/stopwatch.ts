@@ -3,6 +3,8 @@
 // long the operating system ran other processes in between. A library that waits too long is still
 // caught, because ticks continue while it waits.
 
+import { onTestFinished } from "vitest";
+
 const TICK_MS = 10;
 /** The most that one tick adds: a little more than its length, because timers are inaccurate. */
 const TICK_MAX_MS = 15;
@@ -12,6 +14,7 @@ export interface Stopwatch {
   elapsedMs(): number;
 }
 
+/** Call it in a test. The ticks end with the test. */
 export function startStopwatch(): Stopwatch {
   let counted = 0;
   let last = performance.now();
@@ -20,7 +23,8 @@ export function startStopwatch(): Stopwatch {
     counted += Math.min(now - last, TICK_MAX_MS);
     last = now;
   };
-  setInterval(count, TICK_MS).unref();
+  const ticks = setInterval(count, TICK_MS);
+  onTestFinished(() => clearInterval(ticks));
   return {
     elapsedMs: () => {
       count();
