@@ -299,6 +299,13 @@ describe("when replies are lost", () => {
     );
     expect((await below("lost")).map(({ value }) => value)).toEqual(["2"]);
     await proxy.heal();
+    // heal() resets the connection. A write on it, before the client has noticed, would fail.
+    const reads = async (): Promise<boolean> =>
+      guard.highest("ledger").then(
+        () => true,
+        () => false,
+      );
+    await until("the guard is connected again", reads, 5_000);
     // The same holder is still admitted, and a former one is still rejected.
     await guard.write(source(1n), [{ put: "lost", value: "3" }]);
     await direct.advance(source(2n));
