@@ -1,8 +1,8 @@
-// Defines four test projects. `unit` needs no server and is CPU-bound, so it has one worker per
-// core. `stores` and `process` use real servers and processes and mostly wait, so many of their
-// files run at once. `timed` measures durations; its files run last, one at a time. `npm test` runs
-// `unit` in parallel with `stores` and `process`. Coverage is measured only for src/core and
-// src/async, where an uncovered branch means that a test is missing.
+// Defines five test projects. `unit` and `sim` need no server and are CPU-bound, so they have one
+// worker per core. `stores` and `process` use real servers and processes and mostly wait, so many
+// of their files run at once. `timed` measures durations; its files run last, one at a time. `npm
+// test` runs `unit` and `sim` in parallel with `stores` and `process`. Coverage is measured only for
+// src/core and src/async, where an uncovered branch means that a test is missing.
 import { availableParallelism } from "node:os";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { LongestFirst } from "./scripts/longest-first.ts";
@@ -31,11 +31,20 @@ const config: ViteUserConfig = defineConfig({
           name: "unit",
           include: [
             "src/**/*.test.ts",
-            "sim/test/*.test.ts",
             "test/{api,repo}/**/*.test.ts",
             "test/guards/*.test.ts",
             "test/guards/{file,http,memory,proof,sqlite}/**/*.test.ts",
           ],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "sim",
+          include: ["sim/test/*.test.ts"],
+          // The simulator rejects real time, which a timer of an earlier file could use.
+          isolate: true,
           testTimeout: 30_000,
         },
       },

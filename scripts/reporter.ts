@@ -187,9 +187,9 @@ function findSkipFault(testCase: TestCase): string | undefined {
   return undefined;
 }
 
-/** The backend of a test, found in its path or title. Unit tests have none. */
+/** The backend of a test, found in its path or title. Some projects have none. */
 function findEngine(testCase: TestCase): string {
-  if (testCase.project.name === "unit") return "no server";
+  if (["unit", "sim"].includes(testCase.project.name)) return "no server";
   const places = [formatPath(testCase.module), testCase.fullName.toLowerCase()];
   for (const place of places) {
     const engine = engines.find((name) => place.includes(name));

@@ -13,8 +13,9 @@ async function testOnNode(majors) {
   for (const major of majors) {
     const node = await installNode(major);
     const version = (await run(node, ["--version"], { capture: true })).output.trim();
-    console.log(`\nNode ${version}: projects unit and stores`);
-    const summary = await runVitest(["--project", "unit", "--project", "stores"], { node });
+    console.log(`\nNode ${version}: projects unit, sim and stores`);
+    const projects = ["unit", "sim", "stores"].flatMap((name) => ["--project", name]);
+    const summary = await runVitest(projects, { node });
     const { passed, failed, skipped } = summary;
     console.log(`Node ${version}: ${passed} passed, ${failed} failed, ${skipped.length} skipped`);
     if (passed === 0) summary.failed = Math.max(1, failed);

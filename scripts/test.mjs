@@ -6,7 +6,7 @@ import { runChecks } from "./checks.mjs";
 import { seconds } from "./run.mjs";
 import { runVitest } from "./vitest-run.mjs";
 
-const projects = ["unit", "stores", "process", "timed"];
+const projects = ["unit", "sim", "stores", "process", "timed"];
 const SLOWEST = 12;
 
 const startedAt = performance.now();
@@ -25,12 +25,13 @@ async function runFocused(words) {
 async function runAll() {
   const computing = async () => {
     const failed = (await runChecks()).length;
-    // One worker, to leave a core for the waiting tests.
-    const unit = ["--project", "unit", "--maxWorkers", "1"];
-    // Coverage makes the simulator slower, so only the tests in src/ are measured.
-    const measured = await runVitest([...unit, "--coverage", "src/"]);
-    const others = await runVitest([...unit, "--exclude", "src/**"]);
-    return [{ ...measured, failed: measured.failed + failed }, others];
+    // One worker, to leave a core for the waiting tests. Coverage makes the simulator slower, so
+    // only the tests in src/ are measured.
+    const alone = ["--maxWorkers", "1"];
+    const measured = await runVitest(["--project", "unit", ...alone, "--coverage", "src/"]);
+    const others = await runVitest(["--project", "unit", ...alone, "--exclude", "src/**"]);
+    const simulated = await runVitest(["--project", "sim", ...alone]);
+    return [{ ...measured, failed: measured.failed + failed }, others, simulated];
   };
   const waiting = () => runVitest(["--project", "stores", "--project", "process"]);
   const found = (await Promise.all([computing(), waiting()])).flat();

@@ -146,8 +146,8 @@ async function simulate(
 async function failsTest(folder: string, test: string): Promise<boolean> {
   const vitest = join("node_modules", "vitest", "vitest.mjs");
   const needsServer = /^test\/(stores|guards\/(etcd|postgres|redis|zookeeper))\//.test(test);
-  const project = needsServer ? "stores" : "unit";
-  const args = [vitest, "run", "--project", project, test];
+  const projects = needsServer ? ["stores"] : ["unit", "sim"];
+  const args = [vitest, "run", ...projects.flatMap((name) => ["--project", name]), test];
   try {
     await promisify(execFile)(process.execPath, args, { cwd: folder, timeout: LIMIT_MS });
     return false;
