@@ -300,8 +300,9 @@ export interface HolderView {
    * How long ago the lease was granted, in milliseconds, when it was read; never below 0. Renewals
    * do not change it. It is meant for display: make no decision by it. On etcd it compares the wall
    * clocks of holder and reader, on ZooKeeper those of server and reader, and is wrong by the
-   * difference between the two. Stores report it for every lease that they grant; it is absent from
-   * records of an older version of Tenure.
+   * difference between the two. A store that records the time of a handoff only after it reports 0
+   * until then. Stores report it for every lease that they grant; it is absent from records of an
+   * older version of Tenure.
    */
   readonly heldForMs?: number | undefined;
 }

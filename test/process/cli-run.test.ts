@@ -157,23 +157,17 @@ describe("waiting", () => {
 describe("--once-per", () => {
   test("only one process runs per window; the others exit with 0; the next window runs again", async () => {
     const here = world();
-    const run = (): ReturnType<CliWorld["run"]> =>
-      here.run(["run", "cron", "--once-per", "4s", "--json", ...sh("echo ran")]);
-    const fired = await Promise.all([run(), run(), run()]);
+    const run = (name: string, window: string): ReturnType<CliWorld["run"]> =>
+      here.run(["run", name, "--once-per", window, "--json", ...sh("echo ran")]);
+    const fired = await Promise.all([run("a", "1h"), run("a", "1h"), run("a", "1h")]);
     expect(fired.map(({ exit }) => exit.code)).toEqual([0, 0, 0]);
     expect(fired.map(({ out }) => out).join("")).toBe("ran\n");
-    const late = await run();
+    const late = await run("a", "1h");
     expect([late.exit.code, late.out]).toEqual([0, ""]);
     expect(late.err).toContain('"reason":"taken"');
-    let next = late;
+    expect((await run("b", "1s")).out).toBe("ran\n");
     await expect
-      .poll(
-        async () => {
-          next = await run();
-          return next.out;
-        },
-        { timeout: 20_000, interval: 200 },
-      )
+      .poll(async () => (await run("b", "1s")).out, { timeout: 20_000, interval: 200 })
       .toBe("ran\n");
   });
 

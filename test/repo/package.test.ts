@@ -2,9 +2,17 @@
 // package.json with the built files and with npm's own list of files, import every export by its
 // public name, and run the packed program.
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join, posix } from "node:path";
+import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -189,7 +197,11 @@ describe("an installed copy", () => {
 
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "tenure-installed-"));
-    for (const { path } of all) cpSync(join(root, path), join(folder, "package", path));
+    for (const { path } of all) {
+      const target = join(folder, "package", path);
+      mkdirSync(dirname(target), { recursive: true });
+      copyFileSync(join(root, path), target);
+    }
   });
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));

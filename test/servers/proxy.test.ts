@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { until } from "./ask.ts";
 import { connectEcho, type Echo, type EchoClient, startEcho, waitForEnd } from "./echo.ts";
 import { startProxy, type TcpProxy } from "./proxy.ts";
 
@@ -210,8 +211,9 @@ describe("delay", () => {
     const client = await joined();
     proxy.delay(60);
     const begunAt = performance.now();
+    const { bytes } = proxy.counts().requests;
     client.socket.write("one");
-    await sleep(10);
+    await until("the proxy has read it", async () => proxy.counts().requests.bytes > bytes, 5_000);
     proxy.delay(20);
     client.socket.write("two");
     expect(await client.receive(11)).toBe("helloonetwo");

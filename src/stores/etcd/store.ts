@@ -11,28 +11,8 @@ import { leaseRevoke, range, txn } from "../../clients/etcd/rpc.ts";
 import { Watches } from "../../clients/etcd/watches.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { encodeRecord } from "../../core/record.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "../contract.ts";
+import type * as contract from "../contract.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { Transactions } from "./batch.ts";
 import {
   grantTxn,
@@ -59,7 +39,7 @@ import { watch } from "./watch.ts";
 const QUEUES_MAX = 25;
 
 export class EtcdStore implements Store {
-  readonly guarantees: Guarantees = {
+  readonly guarantees: contract.Guarantees = {
     store: "etcd",
     tokenSource: "create_revision: the revision of the cluster at which the holder's key was made",
     tokenFalls: "when the cluster is restored from a snapshot without --bump-revision",
@@ -93,7 +73,7 @@ export class EtcdStore implements Store {
     this.#queues = new Queues({ client, names, watches, notes, clock });
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const { sessionId, events } = request;
     for (const session of this.#sessions.expired(this.#clock.now())) this.#forget(session);
     const parts = { client: this.#client, clock: this.#clock };
@@ -102,7 +82,7 @@ export class EtcdStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { sessionId, attempt: id, holderId, value, queue, limitMs } = request;
     const session = this.#sessions.find(sessionId);
     if (session.ended.has(id)) return { kind: "ended" };
@@ -133,7 +113,7 @@ export class EtcdStore implements Store {
     return { kind: "busy", holderId: found.holderId };
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, acknowledged, accepted = [], limitMs } = request;
     const session = this.#sessions.find(sessionId);
     // A withdrawal that fails is repeated by the next renewal. It must not put this one in doubt.
@@ -169,7 +149,7 @@ export class EtcdStore implements Store {
     };
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const { sessionId, token, preferred } = request;
     this.#closing.signal.throwIfAborted();
     const session = this.#sessions.find(sessionId);
@@ -182,7 +162,7 @@ export class EtcdStore implements Store {
     return { kind: isReleased ? "released" : "notHeld" };
   }
 
-  async withdraw(request: AttemptRequest): Promise<void> {
+  async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { sessionId, attempt: id, limitMs } = request;
     const session = this.#sessions.find(sessionId);
     const attempt = session.attempts.get(id);
@@ -195,7 +175,7 @@ export class EtcdStore implements Store {
     if (attempt !== undefined) session.end(attempt);
   }
 
-  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+  async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
     this.#forget(this.#sessions.find(sessionId));
     const { lease } = this.#names.session(sessionId);
     try {
@@ -205,20 +185,20 @@ export class EtcdStore implements Store {
     }
   }
 
-  read(request: ReadRequest): Promise<ReadAnswer> {
+  read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     return read(this.#readParts(), request);
   }
 
-  list(request: ListRequest): Promise<ListPage> {
+  list(request: contract.ListRequest): Promise<contract.ListPage> {
     return list(this.#readParts(), request);
   }
 
-  watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const closing = this.#closing.signal;
     return watch(request, { ...this.#readParts(), watches: this.#watches, closing });
   }
 
-  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     const { resource, token, limitMs } = request;
     const endsAt = this.#clock.now() + limitMs;
     const { kvs } = await this.#client.call(range, readHolder(this.#names.queue(resource)), {
@@ -253,7 +233,7 @@ export class EtcdStore implements Store {
   /** A lease whose grant was never answered. A caller that read its token may release it. */
   async #findUnanswered(
     session: Session,
-    { resource, token, limitMs }: ReleaseRequest,
+    { resource, token, limitMs }: contract.ReleaseRequest,
   ): Promise<Attempt | undefined> {
     const isOpen = (attempt: Attempt): boolean =>
       attempt.resource === resource && attempt.unanswered > 0;
@@ -292,7 +272,7 @@ export class EtcdStore implements Store {
     }
   }
 
-  #granted(attempt: Attempt): GrantOutcome {
+  #granted(attempt: Attempt): contract.GrantOutcome {
     const { session } = attempt;
     session.granted(attempt, this.#clock.now());
     this.#notes.held(session);

@@ -3,35 +3,15 @@
 
 import type { Clock } from "../../async/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  HolderView,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  WatchRequest,
-} from "../contract.ts";
+import type * as contract from "../contract.ts";
+import type { Store } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import { ExpiryChecks } from "../shared/expiry-checks.ts";
 import { Wakeup } from "../shared/wakeup.ts";
 import { type Entry, expiresAt, type MemoryBackend, type Now } from "./backend.ts";
 
 export class MemoryStore implements Store {
-  readonly guarantees: Guarantees = {
+  readonly guarantees: contract.Guarantees = {
     store: "memory",
     tokenSource: "a counter per resource that starts at the wall clock, in this process",
     tokenFalls: "when the process ends and the wall clock was set back",
@@ -53,40 +33,40 @@ export class MemoryStore implements Store {
     this.#checks = new ExpiryChecks(clock, (resource) => this.#checkExpiry(resource));
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     this.#backend.openSession(request, this.#now());
     return { ttlMs: request.ttlMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const outcome = this.#backend.grant(request, this.#now());
     if (outcome.kind === "queued") this.#planCheck(request.resource);
     return outcome;
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     return this.#backend.renew(request, this.#now());
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     return { kind: this.#backend.release(request, this.#now()) ? "released" : "notHeld" };
   }
 
-  async withdraw(request: AttemptRequest): Promise<void> {
+  async withdraw(request: contract.AttemptRequest): Promise<void> {
     this.#backend.withdraw(request, this.#now());
   }
 
-  async endSession(request: SessionRequest): Promise<void> {
+  async endSession(request: contract.SessionRequest): Promise<void> {
     this.#backend.endSession(request.sessionId, this.#now());
   }
 
-  async read(request: ReadRequest): Promise<ReadAnswer> {
+  async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency } = request;
     const holder = this.#toHolder(this.#backend.entries.get(resource), this.#now());
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const { prefix, after } = request;
     const held = this.#listHeld(prefix).filter(
       (view) => after === undefined || view.resource > after,
@@ -95,7 +75,7 @@ export class MemoryStore implements Store {
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  async *watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const { prefix, signal } = request;
     const seen = new Map<string, bigint>();
     const wakeup = new Wakeup(this.#clock);
@@ -115,7 +95,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     return { kind: this.#backend.revoke(request, this.#now()) ? "revoked" : "notHeld" };
   }
 
@@ -147,7 +127,7 @@ export class MemoryStore implements Store {
     return session && expiresAt(session) - this.#clock.now();
   }
 
-  #toHolder(entry: Entry | undefined, at: Now): HolderView | undefined {
+  #toHolder(entry: Entry | undefined, at: Now): contract.HolderView | undefined {
     const held = entry && this.#backend.findHeld(entry, at);
     if (!held) return undefined;
     const { session, token, holderId, value, grantedAt } = held;
@@ -155,7 +135,7 @@ export class MemoryStore implements Store {
     return { holderId, sessionId: session.id, token, value, expiresInMs, heldForMs };
   }
 
-  #listHeld(prefix: string): LeaseView[] {
+  #listHeld(prefix: string): contract.LeaseView[] {
     const at = this.#now();
     const names = [...this.#backend.entries.keys()].filter((name) => name.startsWith(prefix));
     return names

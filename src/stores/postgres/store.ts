@@ -8,29 +8,8 @@ import { closeInTime, type Requests } from "../../clients/postgres/requests.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeNotices, decodeToken, encodeRecord, shownRecord } from "../../core/record.ts";
 import { formatToken } from "../../core/token.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseRef,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "../contract.ts";
+import type * as contract from "../contract.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import { EraTracker } from "../shared/era-tracker.ts";
 import { Wakeup } from "../shared/wakeup.ts";
@@ -65,7 +44,7 @@ interface Renewed {
 }
 
 export class PostgresStore implements Store {
-  readonly guarantees: Guarantees;
+  readonly guarantees: contract.Guarantees;
   readonly #link: PgLink;
   readonly #requests: Requests;
   readonly #parts: StoreParts;
@@ -115,7 +94,7 @@ export class PostgresStore implements Store {
     };
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const { sessionId, holderId, limitMs, events } = request;
     const ttlMs = Math.ceil(request.ttlMs);
     const quietAfterMs = Math.ceil(request.quietAfterMs ?? ttlMs);
@@ -127,7 +106,7 @@ export class PostgresStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { sessionId, resource, attempt, holderId, value, rank = 0, queue, limitMs } = request;
     const giveUpAt = this.#parts.clock.now() + limitMs;
     const record = encodeRecord({ holderId, sessionId, attempt, value });
@@ -154,7 +133,7 @@ export class PostgresStore implements Store {
    * The answer of the former primary came after one of the new primary. Only a read shows whether
    * the new one has the grant.
    */
-  async #checkKept({ resource, token }: LeaseRef, giveUpAt: number): Promise<void> {
+  async #checkKept({ resource, token }: contract.LeaseRef, giveUpAt: number): Promise<void> {
     const limitMs = giveUpAt - this.#parts.clock.now();
     const { view } = await readOne(this.#requests, resource, limitMs);
     if (view.holder?.token === token) return;
@@ -164,7 +143,7 @@ export class PostgresStore implements Store {
     );
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, withdrawn, acknowledged, accepted = [], limitMs } = request;
     const refs = [encodeRefs(acknowledged), encodeRefs(accepted)];
     const giveUpAt = this.#parts.clock.now() + limitMs;
@@ -202,7 +181,7 @@ export class PostgresStore implements Store {
     };
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     const { sessionId, resource, token, preferred, limitMs } = request;
     const [kind] = await this.#askRelease({ sessionId, resource, token }, limitMs, preferred);
     this.#eras.remove(sessionId, { resource, token });
@@ -219,7 +198,7 @@ export class PostgresStore implements Store {
     return this.#batch.ask({ ...step, preferred }, limitMs);
   }
 
-  async withdraw(request: AttemptRequest): Promise<void> {
+  async withdraw(request: contract.AttemptRequest): Promise<void> {
     const { resource, sessionId, attempt } = request;
     this.#notices.settled(attempt);
     const withdraw = (limitMs: number): Promise<unknown> =>
@@ -228,17 +207,25 @@ export class PostgresStore implements Store {
     this.#givenBack.add(attempt, withdraw, this.#parts.clock.now());
   }
 
-  async endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+  async endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
     this.#forget(sessionId);
     await this.#write(CALL.endSession, [sessionId], limitMs);
   }
 
-  async revoke({ resource, token, limitMs }: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke({
+    resource,
+    token,
+    limitMs,
+  }: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     const answer = await this.#write(CALL.revoke, [resource, formatToken(token)], limitMs);
     return { kind: answer === "revoked" ? "revoked" : "notHeld" };
   }
 
-  async read({ resource, consistency, limitMs }: ReadRequest): Promise<ReadAnswer> {
+  async read({
+    resource,
+    consistency,
+    limitMs,
+  }: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { view, isStandby } = await readOne(this.#requests, resource, limitMs);
     if (isStandby && consistency === "linearizable") {
       throw new StoreUnavailableError(
@@ -249,14 +236,18 @@ export class PostgresStore implements Store {
     return { ...view, evidence: { consistency, ageMs: isStandby ? undefined : 0 } };
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const range = { ...request, limit: request.limit + 1 };
     const held = await readHeld(this.#requests, range, request.limitMs);
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch({ prefix, signal: stop, onCaughtUp }: WatchRequest): AsyncIterable<LeaseView> {
+  async *watch({
+    prefix,
+    signal: stop,
+    onCaughtUp,
+  }: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const seen = new Map<string, bigint>();
     const { clock } = this.#parts;
     const { signal, unlink } = linkSignals(stop, this.#closing.signal);
@@ -358,11 +349,11 @@ export class PostgresStore implements Store {
   }
 }
 
-interface SessionLease extends LeaseRef {
+interface SessionLease extends contract.LeaseRef {
   readonly sessionId: string;
 }
 
-function encodeRefs(refs: readonly LeaseRef[]): string {
+function encodeRefs(refs: readonly contract.LeaseRef[]): string {
   return JSON.stringify(
     refs.map(({ resource, token }) => ({ resource, token: formatToken(token) })),
   );

@@ -8,28 +8,8 @@ import type { Connection } from "../../clients/sqlite/driver.ts";
 import { failure, isBusy } from "../../clients/sqlite/failures.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { decodeRecord } from "../../core/record.ts";
-import type {
-  AttemptRequest,
-  GrantOutcome,
-  GrantRequest,
-  Guarantees,
-  LeaseView,
-  ListPage,
-  ListRequest,
-  OpenSessionRequest,
-  ReadAnswer,
-  ReadRequest,
-  ReleaseOutcome,
-  ReleaseRequest,
-  RenewOutcome,
-  RenewRequest,
-  RevokeOutcome,
-  RevokeRequest,
-  SessionRequest,
-  Store,
-  StoreParts,
-  WatchRequest,
-} from "../contract.ts";
+import type * as contract from "../contract.ts";
+import type { Store, StoreParts } from "../contract.ts";
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import type { Fact } from "../shared/facts.ts";
 import { Batch, type WriteOptions } from "./batch.ts";
@@ -52,7 +32,7 @@ const FREES: WriteOptions = { evenAtExit: true };
 const CHECK_LIMIT_MS = 1_000;
 
 export class SqliteStore implements Store {
-  readonly guarantees: Guarantees;
+  readonly guarantees: contract.Guarantees;
   readonly #connection: Connection;
   readonly #file: string;
   readonly #parts: StoreParts;
@@ -105,7 +85,7 @@ export class SqliteStore implements Store {
     };
   }
 
-  async openSession(request: OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
+  async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
     const { sessionId: id, holderId, limitMs, events } = request;
     const ttlMs = Math.ceil(request.ttlMs);
     const quietAfterMs = Math.ceil(request.quietAfterMs ?? ttlMs);
@@ -117,7 +97,7 @@ export class SqliteStore implements Store {
     return { ttlMs };
   }
 
-  async grant(request: GrantRequest): Promise<GrantOutcome> {
+  async grant(request: contract.GrantRequest): Promise<contract.GrantOutcome> {
     const { sessionId, resource, attempt, limitMs } = request;
     let outcome = await this.#transact(limitMs, this.#readLately, (grants) =>
       grants.grant(request),
@@ -130,7 +110,7 @@ export class SqliteStore implements Store {
     return outcome;
   }
 
-  async renew(request: RenewRequest): Promise<RenewOutcome> {
+  async renew(request: contract.RenewRequest): Promise<contract.RenewOutcome> {
     const { sessionId, limitMs } = request;
     const outcome = await this.#transact(limitMs, this.#readNow, (grants) => grants.renew(request));
     if (outcome.kind === "renewed") this.#notices.renewed(sessionId);
@@ -138,26 +118,26 @@ export class SqliteStore implements Store {
     return outcome;
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseOutcome> {
+  async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
     this.#notices.released(request.sessionId, request.resource);
     const release = (grants: Grants): boolean => grants.release(request);
     const isReleased = await this.#transact(request.limitMs, this.#readLately, release, FREES);
     return { kind: isReleased ? "released" : "notHeld" };
   }
 
-  withdraw(request: AttemptRequest): Promise<void> {
+  withdraw(request: contract.AttemptRequest): Promise<void> {
     this.#notices.withdrawn(request.sessionId, request.resource, request.attempt);
     const withdraw = (grants: Grants): void => grants.withdraw(request);
     return this.#transact(request.limitMs, this.#readNow, withdraw, FREES);
   }
 
-  endSession({ sessionId, limitMs }: SessionRequest): Promise<void> {
+  endSession({ sessionId, limitMs }: contract.SessionRequest): Promise<void> {
     this.#notices.endSession(sessionId);
     const end = (grants: Grants): void => grants.endSession(sessionId);
     return this.#transact(limitMs, this.#readNow, end, FREES);
   }
 
-  async read(request: ReadRequest): Promise<ReadAnswer> {
+  async read(request: contract.ReadRequest): Promise<contract.ReadAnswer> {
     const { resource, consistency } = request;
     const range = { prefix: resource, limit: 1 };
     const [first] = await this.#read(() => this.#tables.held(range, this.#now(), decodeRecord));
@@ -165,14 +145,14 @@ export class SqliteStore implements Store {
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
-  async list(request: ListRequest): Promise<ListPage> {
+  async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const range = { ...request, limit: request.limit + 1 };
     const held = await this.#read(() => this.#tables.held(range, this.#now()));
     const leases = held.slice(0, request.limit);
     return { leases, next: held.length > request.limit ? leases.at(-1)?.resource : undefined };
   }
 
-  async *watch(request: WatchRequest): AsyncIterable<LeaseView> {
+  async *watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
     const seen = new Map<string, bigint>();
     const { signal, unlink } = linkSignals(request.signal, this.#closing.signal);
     const subscription = this.#commits.subscribe();
@@ -190,7 +170,7 @@ export class SqliteStore implements Store {
     }
   }
 
-  async revoke(request: RevokeRequest): Promise<RevokeOutcome> {
+  async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
     const isRevoked = await this.#transact(request.limitMs, this.#readNow, (grants) =>
       grants.revoke(request),
     );

@@ -237,6 +237,22 @@ async function contender(
   };
 }
 
+/**
+ * With timers that are forty times slower. What a store does after a lease was held, or waited for,
+ * for a moment does not happen in a test that takes no longer than that, even on a busy machine.
+ */
+function slowParts(): StoreParts {
+  const { clock, ...parts } = systemParts();
+  const slow: Clock = {
+    now: () => clock.now(),
+    wallNow: () => clock.wallNow(),
+    setTimer: (callback, delayMs, options) => clock.setTimer(callback, 40 * delayMs, options),
+    soon: (callback) => clock.soon(callback),
+    onJump: (listener) => clock.onJump(listener),
+  };
+  return { ...parts, clock: slow };
+}
+
 async function take(one: { ask(): ReturnType<Store["grant"]> }): Promise<bigint> {
   const outcome = await one.ask();
   if (outcome.kind !== "granted") throw new Error(outcome.kind);
@@ -247,7 +263,7 @@ describe("waiting", () => {
   test("L2: a release between the request and the start of the watch is not missed", async () => {
     const prefix = newPrefix();
     const one = await contender(prefix, "one");
-    const two = await contender(prefix, "two");
+    const two = await contender(prefix, "two", slowParts());
     const token = await take(one);
     let open: (value: unknown) => void = () => undefined;
     two.transport.gate = new Promise((resolve) => {
@@ -264,7 +280,7 @@ describe("waiting", () => {
   test("a contended lock costs at most four requests, and two while its watch is open", async () => {
     const prefix = newPrefix();
     const one = await contender(prefix, "one");
-    const two = await contender(prefix, "two");
+    const two = await contender(prefix, "two", slowParts());
     const session = { sessionId: "two", holderId: "two", resource: "r", limitMs: LIMIT_MS };
     const token = await take(one);
     two.transport.sent = [];
@@ -339,16 +355,7 @@ describe("waiting", () => {
   });
 
   test("a short lease opens no watch", async () => {
-    // The timers of this clock are slow, so that the lease is short even on a busy machine.
-    const { clock, ...parts } = systemParts();
-    const slow: Clock = {
-      now: () => clock.now(),
-      wallNow: () => clock.wallNow(),
-      setTimer: (callback, delayMs, options) => clock.setTimer(callback, 40 * delayMs, options),
-      soon: (callback) => clock.soon(callback),
-      onJump: (listener) => clock.onJump(listener),
-    };
-    const one = await contender(newPrefix(), "one", { ...parts, clock: slow });
+    const one = await contender(newPrefix(), "one", slowParts());
     one.transport.sent = [];
     await one.release(await take(one));
     await sleep(1_500);
