@@ -9,7 +9,7 @@ import { crew } from "../support/process/process-children.ts";
 
 const LOG_TURNS = new URL("./workers/log-turns.mjs", import.meta.url);
 const PROCESSES = 16;
-const TURNS = process.env.TENURE_LONG === "1" ? 200 : 60;
+const TURNS = process.env.TENURE_LONG === "1" ? 200 : 40;
 const processes = crew();
 
 interface Entry {

@@ -1,7 +1,8 @@
-// One contender of the fault trials. It acquires a lease or is elected, and acts every millisecond
-// while it holds. An act is a line appended to the history of its trial, right after a check() that
-// passed. Some acts also write to the shared resource, a SQLite file, through its guard. All times
-// in the history are on the clock that the processes of this host share.
+// One contender of the fault trials. It acquires a lease or is elected, and acts every few
+// milliseconds while it holds, and every millisecond when its deadline is near. An act is a line
+// appended to the history of its trial, right after a check() that passed. Some acts also write to
+// the shared resource, a SQLite file, through its guard. All times in the history are on the clock
+// that the processes of this host share.
 import { openSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { loadDriver } from "../../../dist/clients/sqlite/driver.js";
@@ -12,6 +13,9 @@ import { describeError, hostMs, onCommand, report, settings } from "../../proces
 
 const ACTS_PER_WRITE = 50;
 const RETRY_MS = 50;
+const ACT_EVERY_MS = 5;
+/** A lease that is not renewed acts every millisecond for this long before its deadline. */
+const NEAR_MS = 400;
 /**
  * Errors worth a retry: the store could not be reached or did not answer. Others end the contest.
  */
@@ -118,7 +122,10 @@ async function serveTerm(contest, askedAt, stopping) {
   write(contest, lease, false);
   report("granted", { resource: contest.resource, token: lease.token });
   lease.signal.addEventListener("abort", () => recordLoss(contest, lease.signal.reason.reason));
-  while (!stopping?.aborted && act(contest)) await sleep(1);
+  while (!stopping?.aborted && act(contest)) {
+    const isNear = lease.safeUntil - performance.now() < NEAR_MS;
+    await sleep(isNear ? 1 : ACT_EVERY_MS);
+  }
 }
 
 async function compete(contest, options) {
@@ -212,7 +219,7 @@ const commands = {
   act: async ({ resource, times }) => {
     const contest = contests.get(resource);
     const enough = contest.allActs + times;
-    while (contest.allActs < enough) await sleep(1);
+    while (contest.allActs < enough) await sleep(ACT_EVERY_MS);
   },
   /** Takes and releases the resource once, without acting. */
   visit: async ({ resource }) => {
