@@ -12,6 +12,7 @@ import { CREATE, create, getData, setData } from "../src/clients/zookeeper/messa
 import { systemParts } from "../src/runtime/system.ts";
 import { Console } from "../test/support/stores/zookeeper-nodes.ts";
 import type { Contestant } from "./comparison.ts";
+import { compile } from "./compile.ts";
 import type { Engine, ServerEngine } from "./servers.ts";
 import { newResource, Worker } from "./workers.ts";
 
@@ -42,7 +43,8 @@ export function bareNotification(
   if (engine === "sqlite") return [];
   const settings = { engine, url };
   const measure = async (): Promise<{ times: number[] }> => {
-    const open = (): Worker => new Worker(WORKER, settings, { execArgv: ["--import", "tsx"] });
+    const program = await compile(WORKER);
+    const open = (): Worker => new Worker(program, settings);
     const [sender, receiver] = [open(), open()];
     try {
       await Promise.all([sender.next(), receiver.next()]);

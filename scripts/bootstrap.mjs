@@ -25,8 +25,8 @@ const { setUp, SetupError } = await import("./setup.mjs");
 const jobs = {
   start: {
     build: "no",
-    packages: ["tsx", "better-sqlite3"],
-    command: () => ["--import", "tsx", "examples/demo/main.ts"],
+    packages: ["esbuild", "better-sqlite3"],
+    command: () => ["examples/demo/start.mjs"],
   },
   test: { build: "if-needed", command: () => ["scripts/test.mjs"] },
   "test:long": { build: "if-needed", command: () => ["scripts/test-long.mjs"] },

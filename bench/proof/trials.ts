@@ -12,6 +12,7 @@ import { sqliteStore } from "../../src/stores/sqlite/index.ts";
 import { until } from "../../test/servers/ask.ts";
 import { continueTree, stopTree } from "../../test/servers/process-tree.mjs";
 import { writeLockIsFree } from "../../test/support/process/process-file.ts";
+import { compile } from "../compile.ts";
 import { Worker } from "../workers.ts";
 import { type HolderSettings, type Order, RESOURCE, type Report, TIMING } from "./messages.ts";
 import type { OpenResource } from "./resources.ts";
@@ -54,7 +55,7 @@ export async function runTrials(plan: TrialPlan): Promise<TrialCounts> {
   const leases = join(folder, "leases.db");
   const tenure = await connect(sqliteStore({ file: leases }));
   const writer = await openWriter[name]({ ...plan.writer, at: resource.at, isStopped: false });
-  const holder = new Holder({
+  const holder = new Holder(await compile(HOLDER), {
     leases,
     writer: { ...plan.writer, at: resource.holderAt, isStopped: true },
   });
@@ -140,8 +141,8 @@ async function stopOutsideLocks(pid: number, files: readonly string[]): Promise<
 class Holder {
   readonly #worker: Worker;
 
-  constructor(settings: HolderSettings) {
-    this.#worker = new Worker(HOLDER, settings, { execArgv: ["--import", "tsx"] });
+  constructor(program: URL, settings: HolderSettings) {
+    this.#worker = new Worker(program, settings);
   }
 
   get pid(): number {

@@ -17,7 +17,7 @@ const SHUTDOWNS = 3;
 /** How long a holder writes before the next step. */
 const ACT_MS = 1_200;
 /** Generous limits: on a slow machine the demo takes longer but does not fail. */
-const START_LIMIT_MS = 60_000;
+const START_LIMIT_MS = 20_000;
 const TAKEOVER_LIMIT_MS = 5 * TIMING.ttlMs;
 const ANSWER_LIMIT_MS = 10_000;
 

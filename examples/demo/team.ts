@@ -46,8 +46,8 @@ export class Team {
   }
 
   start(name: string): void {
-    // The worker inherits `--import tsx` from this process.
-    const program = fileURLToPath(new URL("./worker.ts", import.meta.url));
+    // The compiled worker is next to this file's own output; see start.mjs.
+    const program = fileURLToPath(new URL("./worker.mjs", import.meta.url));
     const stdio = ["ignore", "inherit", "inherit", "ipc"] as const;
     const child = fork(program, [name, this.#folder], { stdio: [...stdio] });
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));

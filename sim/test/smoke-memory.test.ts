@@ -1,4 +1,4 @@
-// Goal: the library breaks no invariant in 300 runs on the memory store, each repeatable.
+// Goal: the library breaks no invariant in 500 runs on the memory store.
 import { smoke } from "./support/smoke.ts";
 
-smoke("memory", { from: 1, to: 300 });
+smoke("memory", { from: 1, to: 500 });

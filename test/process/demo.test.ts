@@ -2,18 +2,14 @@
 // demo as a process with its own temporary folder; the tests check its exit code and table, then
 // the folder and the process list. The tests run concurrently, because the demo mostly waits.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir, userInfo } from "node:os";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 
-const demo = fileURLToPath(new URL("../../examples/demo/main.ts", import.meta.url));
+const demo = fileURLToPath(new URL("../../examples/demo/start.mjs", import.meta.url));
 const base = mkdtempSync(join(tmpdir(), "tenure-demo-test-"));
-/** tsx keeps compiled files in this folder of the temporary folder. */
-const TSX_CACHE = `tsx-${process.geteuid?.() ?? userInfo().username}`;
-const sharedCache = join(tmpdir(), TSX_CACHE);
-mkdirSync(sharedCache, { recursive: true });
 const running = new Set<ChildProcess>();
 afterAll(() => {
   for (const child of running) child.kill("SIGKILL");
@@ -32,9 +28,7 @@ interface Run {
 
 function run(env: Record<string, string> = {}): Run {
   const folder = mkdtempSync(join(base, "run-"));
-  // All runs share one cache. With a cache of its own, each run would compile the sources again.
-  symlinkSync(sharedCache, join(folder, TSX_CACHE));
-  const child = spawn(process.execPath, ["--import", "tsx", demo], {
+  const child = spawn(process.execPath, [demo], {
     env: { ...process.env, TMPDIR: folder, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -83,12 +77,7 @@ function commandLines(): string[] {
 
 function expectNothingLeft({ folder }: Run): void {
   expect(findWorkers(folder)).toEqual([]);
-  expect(listLeftFiles(folder)).toEqual([]);
-}
-
-/** The files in the temporary folder, except the compile cache of tsx. */
-function listLeftFiles(folder: string): string[] {
-  return readdirSync(folder).filter((name) => name !== TSX_CACHE);
+  expect(readdirSync(folder)).toEqual([]);
 }
 
 /** Reads a value of the final table by its name. */
@@ -144,7 +133,7 @@ describe.concurrent("the demo", () => {
     play.child.kill("SIGKILL");
     expect(await play.ended).toEqual({ code: null, signal: "SIGKILL" });
     await expect.poll(() => findWorkers(play.folder), { timeout: 5_000 }).toEqual([]);
-    await expect.poll(() => listLeftFiles(play.folder), { timeout: 5_000 }).toEqual([]);
+    await expect.poll(() => readdirSync(play.folder), { timeout: 5_000 }).toEqual([]);
   });
 
   test("a worker that dies unexpectedly fails the demo with a line that names it", async () => {

@@ -10,7 +10,7 @@ import { hostMs, ms, numberOf, peek, until } from "../support/process/process-fi
 import { puppet } from "../support/process/process-puppet.ts";
 
 const WORKER = new URL("../process/workers/acquire-and-release.mjs", import.meta.url);
-const KILLS = process.env.TENURE_LONG === "1" ? 1_000 : 200;
+const KILLS = process.env.TENURE_LONG === "1" ? 1_000 : 150;
 const LANES = 2;
 /**
  * Each process uses the next resource, so that the lease of a dead process has usually expired when
