@@ -49,11 +49,16 @@ async function runRounds(busy: boolean): Promise<Round[]> {
   const other = await puppet(processes, file);
   const query = peek(processes, file);
   const rounds: Round[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
+  while (rounds.length < ROUNDS) {
     const begunAt = hostMs();
+    const isNew = (told: Told): boolean => told.at > begunAt;
     actor.say({ do: "hold" });
-    const held = await actor.heard("held", (told) => told.at > begunAt);
-    if (busy) await actor.heard("warm", (told) => told.at > begunAt);
+    const held = await actor.heard("held", isNew);
+    if (busy) {
+      const first = await Promise.race([actor.heard("warm", isNew), actor.heard("refused", isNew)]);
+      // On a busy machine the lease may expire before the process is stopped. That proves nothing.
+      if (first.event === "refused") continue;
+    }
     const successor = other.acquire("settlement", { ...TIMING, waitMs: 30_000 });
     await until("a waiter is queued", () => numberOf(query("SELECT count(*) FROM waiter")) === 1);
     await stopOutsideTransaction(actor, file);
@@ -63,10 +68,10 @@ async function runRounds(busy: boolean): Promise<Round[]> {
     actor.signal("SIGCONT");
     const token = BigInt(String(held.token));
     if (!busy) {
-      const acted = await actor.heard("acted", (told) => told.at > begunAt);
+      const acted = await actor.heard("acted", isNew);
       expect(acted.passed, "the check of the resumed holder passed").toBe(false);
     }
-    const refused = await actor.heard("refused", (told) => told.at > begunAt);
+    const refused = await actor.heard("refused", isNew);
     rounds.push({ token, successor: granted, refused });
     await other.release("settlement");
   }
