@@ -132,11 +132,14 @@ describe("the documentation", () => {
       const runs = LASTING_GUARD.test(snippet.code) ? 2 : 1;
       for (let count = 0; count < runs; count += 1) {
         const { stderr } = await run(process.execPath, args, { cwd: snippet.workFolder });
-        expect(stderr).toBe("");
+        expect(stderr.replace(SLOW_MACHINE, "")).toBe("");
       }
     });
   }
 });
+
+/** The scheduler of NestJS prints this if the machine is too busy to run a job on time. */
+const SLOW_MACHINE = /^\[Cron\] Missed execution deadline .*\n/gm;
 
 /** A guard that keeps its tokens in a file or on a server. */
 const LASTING_GUARD = /"tenure\/guards\/(sqlite|postgres|redis|etcd|zookeeper|file)"/;

@@ -4,7 +4,7 @@
 // Elections under faults are in test/faults/, on every engine.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { leads, useCandidates } from "../support/process/process-candidates.ts";
+import { leads, PATIENT_TIMING, useCandidates } from "../support/process/process-candidates.ts";
 import type { Child } from "../support/process/process-children.ts";
 
 const candidates = useCandidates();
@@ -25,11 +25,12 @@ test("a process whose `lead` never returns ends with code 1 after the grace peri
 
 test("a killed leader is replaced by the candidate of the lower rank, even if another candidate came first", async () => {
   const file = join(candidates.folder(), "tenure.db");
-  const leader = await candidates.start(file);
+  const timing = PATIENT_TIMING;
+  const leader = await candidates.start(file, { timing });
   await leads(leader);
-  const backup = await candidates.start(file, { rank: 3 });
+  const backup = await candidates.start(file, { timing, rank: 3 });
   await backup.heard("campaigning");
-  const main = await candidates.start(file, { rank: 0 });
+  const main = await candidates.start(file, { timing, rank: 0 });
   await main.heard("campaigning");
   await kill(leader);
   const first = await leads(main);

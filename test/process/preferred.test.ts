@@ -2,18 +2,19 @@
 // not keep the others from leading. Method: candidates on one SQLite file that report what they do.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { leads, useCandidates } from "../support/process/process-candidates.ts";
+import { leads, PATIENT_TIMING, useCandidates } from "../support/process/process-candidates.ts";
 import type { Child } from "../support/process/process-children.ts";
 
 const candidates = useCandidates();
 
 test("the preferred candidate takes over from the end of the queue, and a killed one is skipped", async () => {
   const file = join(candidates.folder(), "tenure.db");
-  const leader = await candidates.start(file, { name: "leader" });
+  const timing = PATIENT_TIMING;
+  const leader = await candidates.start(file, { timing, name: "leader" });
   await leads(leader);
   const queue: Child[] = [];
   for (const name of ["second", "third", "fourth"]) {
-    const next = await candidates.start(file, { name });
+    const next = await candidates.start(file, { timing, name });
     await next.heard("campaigning");
     queue.push(next);
   }

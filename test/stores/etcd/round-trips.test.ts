@@ -3,7 +3,6 @@
 // sent, on a real server.
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Clock } from "../../../src/async/clock.ts";
 import { Http2Transport } from "../../../src/clients/etcd/http2-transport.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { Store, StoreParts } from "../../../src/stores/contract.ts";
@@ -13,6 +12,7 @@ import { startEtcd } from "../../servers/etcd.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { newPrefix } from "../../support/stores/etcd-holders.ts";
 import { RecordedEvents } from "../../support/stores/session-events.ts";
+import { slowParts } from "../../support/stores/slow-timers.ts";
 
 const etcd = useServer(startEtcd, { fastElections: true });
 const LIMIT_MS = 5_000;
@@ -235,22 +235,6 @@ async function contender(
     release: (token) => store.release({ ...session, token }),
     granted: () => events.tokenOf(`${sessionId}.1`),
   };
-}
-
-/**
- * With timers that are forty times slower. What a store does after a lease was held, or waited for,
- * for a moment does not happen in a test that takes no longer than that, even on a busy machine.
- */
-function slowParts(): StoreParts {
-  const { clock, ...parts } = systemParts();
-  const slow: Clock = {
-    now: () => clock.now(),
-    wallNow: () => clock.wallNow(),
-    setTimer: (callback, delayMs, options) => clock.setTimer(callback, 40 * delayMs, options),
-    soon: (callback) => clock.soon(callback),
-    onJump: (listener) => clock.onJump(listener),
-  };
-  return { ...parts, clock: slow };
 }
 
 async function take(one: { ask(): ReturnType<Store["grant"]> }): Promise<bigint> {

@@ -192,17 +192,18 @@ describe("concurrent transactions", () => {
   test("S4: a lease is not taken from a session that is renewed while it expires", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
-    await session(store, "old", 200);
+    await session(store, "old");
     await session(store, "new");
     await take(store, "old", "a");
+    const expireIn = (time: string): string =>
+      `UPDATE ${schema}.session SET expires = clock_timestamp() + interval '${time}' WHERE id = 'old'`;
     await withConsole(async (renewal) => {
-      await renewal.query("BEGIN");
-      // Found alive, but not yet committed when its old end passes.
-      await renewal.query(`SELECT ${schema}.renew('old', '[]', '[]', '[]', 5000)`);
-      await renewal.query(
-        `UPDATE ${schema}.session SET expires = clock_timestamp() + interval '1 min' WHERE id = 'old'`,
-      );
-      await renewal.query("SELECT pg_sleep(0.3)");
+      // Found alive, but not yet committed when its old end passes. In one message, so that a busy
+      // machine cannot delay the renewal until after the end.
+      await renewal.query(`
+        BEGIN; ${expireIn("300 ms")}; COMMIT;
+        BEGIN; SELECT ${schema}.renew('old', '[]', '[]', '[]', 5000); ${expireIn("1 min")};
+        SELECT pg_sleep(0.4)`);
       const asked = ask(store, "new", "b");
       await untilBlocked(schema);
       await renewal.query("COMMIT");
@@ -214,13 +215,13 @@ describe("concurrent transactions", () => {
   test("S4: a session that was alive when it was locked keeps its lease, even if it expires during the statement", async () => {
     const schema = newSchema();
     const store = await open({ url: server().url, prefix: schema });
-    await session(store, "old", 700);
+    await session(store, "old", 2_000);
     await session(store, "new");
     await take(store, "old", "a");
     // Runs right after the other session has found nothing expired.
     await server().sql(`
       CREATE FUNCTION ${schema}.slow() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;
+        $$ BEGIN PERFORM pg_sleep(2.1); RETURN NULL; END $$;
       CREATE TRIGGER slow AFTER UPDATE ON ${schema}.session FOR EACH STATEMENT EXECUTE FUNCTION ${schema}.slow()`);
     const grant = { sessionId: "new", holderId: "n", resource: "r", attempt: "b", queue: true };
     const asked = store.grant({ ...grant, limitMs: LIMIT_MS });

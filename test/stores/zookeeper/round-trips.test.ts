@@ -5,11 +5,12 @@ import { connect as dial, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { systemParts } from "../../../src/runtime/system.ts";
-import type { GrantOutcome, LeaseRef, Store } from "../../../src/stores/contract.ts";
+import type { GrantOutcome, LeaseRef, Store, StoreParts } from "../../../src/stores/contract.ts";
 import { zookeeperStore } from "../../../src/stores/zookeeper/index.ts";
 import { useServer } from "../../servers/use-server.ts";
 import { startZooKeeper } from "../../servers/zookeeper.ts";
 import { RecordedEvents } from "../../support/stores/session-events.ts";
+import { slowParts } from "../../support/stores/slow-timers.ts";
 import { Console } from "../../support/stores/zookeeper-nodes.ts";
 
 const zookeeper = useServer(startZooKeeper);
@@ -23,7 +24,10 @@ interface Counts {
 }
 
 /** A store whose connections are counted, and the counts. */
-async function counted(root: string): Promise<{ store: Store; counts: Counts }> {
+async function counted(
+  root: string,
+  parts: StoreParts = systemParts(),
+): Promise<{ store: Store; counts: Counts }> {
   const counts = { flights: 0, messages: 0 };
   const connect = (host: string, port: number): Socket => {
     const socket = dial({ host, port, noDelay: true });
@@ -36,9 +40,8 @@ async function counted(root: string): Promise<{ store: Store; counts: Counts }> 
     return socket;
   };
   const hosts = `${zookeeper().host}:${zookeeper().port}`;
-  const store = await zookeeperStore({ url: `zookeeper://${hosts}`, prefix: root, connect })(
-    systemParts(),
-  );
+  const options = { url: `zookeeper://${hosts}`, prefix: root, connect };
+  const store = await zookeeperStore(options)(parts);
   onTestFinished(() => store.close());
   return { store, counts };
 }
@@ -186,12 +189,12 @@ async function messagesOf(counts: Counts, work: () => Promise<unknown>): Promise
 
 test("a contended lock takes four messages after the holder, and five further back", async () => {
   const root = newRoot();
-  const { store: holder } = await counted(root);
+  const { store: holder } = await counted(root, slowParts());
   await open(holder, "holder");
   const held = await ask(holder, "holder", "r");
   const waiters = [];
   for (const sessionId of ["second", "third"]) {
-    const { store, counts } = await counted(root);
+    const { store, counts } = await counted(root, slowParts());
     await open(store, sessionId);
     // Creates the parent of the resource in the cache of the store.
     const warm = await ask(store, sessionId, "warm");

@@ -8,6 +8,16 @@ const CANDIDATE_TIMING = {
   roundTripMs: 350,
   renewEveryMs: 500,
 };
+/**
+ * For tests in which the store must not skip a candidate as quiet, however busy the machine is. A
+ * killed leader is replaced after 8 s.
+ */
+export const PATIENT_TIMING = {
+  ttlMs: 8_000,
+  clockErrorMs: 50,
+  roundTripMs: 2_500,
+  renewEveryMs: 1_000,
+} as const;
 const CANDIDATE = new URL("../../process/workers/candidate.mjs", import.meta.url);
 
 export interface Candidates {
