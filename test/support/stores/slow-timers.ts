@@ -1,5 +1,5 @@
-// A clock with slow timers. A store does some things only after a lease was held, or waited for, for
-// a moment. With slow timers that moment does not pass in a test, even on a busy machine.
+// A clock with slow timers. A store does some things only after a lease was held, or waited for,
+// for a moment. With slow timers that moment does not pass in a test, even on a busy machine.
 import type { Clock } from "../../../src/async/clock.ts";
 import { systemParts } from "../../../src/runtime/system.ts";
 import type { StoreParts } from "../../../src/stores/contract.ts";
