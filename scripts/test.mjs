@@ -30,8 +30,7 @@ async function runAll() {
     const alone = ["--maxWorkers", "1"];
     const measured = await runVitest(["--project", "unit", ...alone, "--coverage", "src/"]);
     const others = await runVitest(["--project", "unit", ...alone, "--exclude", "src/**"]);
-    // By now the waiting tests leave both cores idle at times.
-    const simulated = await runVitest(["--project", "sim", "--maxWorkers", "2"]);
+    const simulated = await runVitest(["--project", "sim", ...alone]);
     return [{ ...measured, failed: measured.failed + failed }, others, simulated];
   };
   const waiting = () => runVitest(["--project", "stores", "--project", "process"]);
