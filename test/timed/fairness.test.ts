@@ -59,7 +59,7 @@ describe.each(everyStore)("%s", (engine) => {
     const rates = await measureRates(engine, {
       url: url(),
       count: 8,
-      forMs: process.env.TENURE_LONG === "1" ? 10_000 : 2_500,
+      forMs: process.env.TENURE_LONG === "1" ? 10_000 : 4_000,
       resourceOf: () => resource,
     });
     expect(Math.max(...rates) / Math.min(...rates)).toBeLessThanOrEqual(1.3);
