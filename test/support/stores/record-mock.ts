@@ -74,6 +74,8 @@ export class RecordMock {
   };
   /** Pushes are collected here instead of being delivered, if a test sets it. */
   heldPushes: (() => void)[] | undefined;
+  /** Called before each request is processed. */
+  before: ((kind: "read" | "write", key: string) => void | Promise<void>) | undefined;
   /** The age that reads report. */
   ageMs: number | undefined;
   readonly #options: MockOptions;
@@ -91,8 +93,14 @@ export class RecordMock {
     const { push = false } = this.#options;
     return {
       facts: { ...FACTS, ...this.#options.facts },
-      read: async (key) => this.#read(key),
-      write: async (request) => this.#write(request),
+      read: async (key) => {
+        await this.before?.("read", key);
+        return this.#read(key);
+      },
+      write: async (request) => {
+        await this.before?.("write", request.key);
+        return this.#write(request);
+      },
       list: async (request) => {
         const all = [...this.records].map(([key, record]) => ({ key, ...record }));
         return toPage(all, request);
