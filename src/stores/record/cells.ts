@@ -9,7 +9,7 @@ import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
 import { utf8Length } from "../../core/text.ts";
 import type { StoreParts } from "../contract.ts";
 import type { RecordBackend, VersionedRecord, WriteOutcome, WriteRequest } from "./backend.ts";
-import { type Codec, readNonce } from "./records.ts";
+import { type Place, readNonce } from "./records.ts";
 
 /** What a decision is based on. */
 export interface Basis {
@@ -68,76 +68,69 @@ export class Cells {
   }
 
   /** Reads a record. Undefined if it does not exist. */
-  async read<Content>(
-    key: string,
-    codec: Codec<Content>,
-    endsAt: number,
-  ): Promise<Content | undefined> {
-    const record = await this.#backend.read(key, this.#leftMs(endsAt));
-    return this.#keep(key, codec, record).content as Content | undefined;
+  async read<Content>(place: Place<Content>, endsAt: number): Promise<Content | undefined> {
+    const record = await this.#backend.read(place.key, this.#leftMs(endsAt));
+    return this.#keep(place, record).content as Content | undefined;
   }
 
   /** The cached content, which may be outdated. */
-  peek<Content>(key: string): Content | undefined {
+  peek<Content>({ key }: Place<Content>): Content | undefined {
     return this.#cache.get(key)?.content as Content | undefined;
   }
 
   /** Lets the first change of a record create it without reading it before. */
-  assumeMissing(key: string): void {
+  assumeMissing({ key }: Place<unknown>): void {
     this.#remember(key, { content: undefined, version: undefined });
   }
 
   /** Takes a record that the backend has pushed or listed. It may be older than the cached one. */
-  accept<Content>(key: string, codec: Codec<Content>, record: VersionedRecord): Content {
-    return this.#keep(key, codec, record).content as Content;
+  accept<Content>(place: Place<Content>, record: VersionedRecord): Content {
+    return this.#keep(place, record).content as Content;
   }
 
   /** Changes a record. `decide` is called again whenever the record turns out to be different. */
   change<Content, Answer>(
-    key: string,
-    codec: Codec<Content>,
+    place: Place<Content>,
     endsAt: number,
     decide: Decide<Content, Answer>,
   ): Promise<Answer> {
+    const { key } = place;
     const pass: Pass = { endsAt, doubt: undefined };
     const turn = (this.#turns.get(key) ?? Promise.resolve())
-      .then(() => this.#change(key, codec, pass, decide))
+      .then(() => this.#change(place, pass, decide))
       .catch((error: unknown) => {
         // A timeout means "unknown", whatever failed after it.
         throw pass.doubt === undefined ? error : this.#unavailable("unknown", pass.doubt);
       });
-    const settled = turn.then(
-      () => undefined,
-      () => undefined,
-    );
+    const settled = turn
+      .catch(() => undefined)
+      .then(() => void (this.#turns.get(key) === settled && this.#turns.delete(key)));
     this.#turns.set(key, settled);
-    void settled.then(() => this.#turns.get(key) === settled && this.#turns.delete(key));
     return turn;
   }
 
   async #change<Content, Answer>(
-    key: string,
-    codec: Codec<Content>,
+    place: Place<Content>,
     pass: Pass,
     decide: Decide<Content, Answer>,
   ): Promise<Answer> {
     let isFresh = false;
-    let cell = this.#cache.get(key);
+    let cell = this.#cache.get(place.key);
     for (let tries = 0; ; tries += 1) {
       if (cell === undefined) {
-        cell = this.#keep(key, codec, await this.#readBack(key, pass));
+        cell = this.#keep(place, await this.#readBack(place.key, pass));
         isFresh = true;
       }
       const basis = { isFresh, inDoubt: pass.doubt !== undefined };
       const { write, answer } = await decide(cell.content as Content | undefined, basis);
       if (write !== undefined) {
-        const outcome = await this.#write(this.#toRequest(key, codec, write, cell), pass);
+        const outcome = await this.#write(this.#toRequest(place, write, cell), pass);
         if ("version" in outcome) {
-          this.#remember(key, { content: write, version: outcome.version });
-          this.onContent(key, write);
+          this.#remember(place.key, { content: write, version: outcome.version });
+          this.onContent(place.key, write);
           return answer;
         }
-        cell = this.#keep(key, codec, outcome.found);
+        cell = this.#keep(place, outcome.found);
         isFresh = true;
         await this.#backOff(tries, pass);
       } else if (isFresh) return answer;
@@ -146,9 +139,9 @@ export class Cells {
     }
   }
 
-  #toRequest<Content>(key: string, codec: Codec<Content>, content: Content, cell: Cell): Request {
+  #toRequest<Content>({ key, encode }: Place<Content>, content: Content, cell: Cell): Request {
     const nonce = this.#parts.random.id();
-    const body = codec.encode(content, nonce);
+    const body = encode(content, nonce);
     const { store, maxBodyBytes } = this.#backend.facts;
     const bytes = utf8Length(body);
     if (bytes <= maxBodyBytes) return { key, body, nonce, version: cell.version };
@@ -199,10 +192,10 @@ export class Cells {
     }
   }
 
-  #keep<Content>(key: string, codec: Codec<Content>, record: VersionedRecord | undefined): Cell {
+  #keep<Content>({ key, decode }: Place<Content>, record: VersionedRecord | undefined): Cell {
     this.#cache.delete(key);
     // A malformed record throws here and is not cached.
-    const content = record === undefined ? undefined : codec.decode(record.body);
+    const content = record === undefined ? undefined : decode(record.body);
     const cell = { content, version: record?.version };
     this.#remember(key, cell);
     this.onContent(key, content, record);

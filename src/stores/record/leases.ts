@@ -7,17 +7,16 @@ import { clockToken, nextToken } from "../../core/era.ts";
 import { encodeValue } from "../../core/record.ts";
 import type { GrantOutcome, GrantRequest, LeaseRef } from "../contract.ts";
 import { EXPIRY_WATCHERS, findNext, findPlace } from "../queue-policy.ts";
-import { LEASE_PREFIX } from "./backend.ts";
 import type { Basis, Cells, Decision } from "./cells.ts";
 import type { Named, Observed } from "./observed.ts";
-import { LEASE, type LeaseRecord, NO_LEASE, type Waiter } from "./records.ts";
+import { type LeaseRecord, leaseAt, NO_LEASE, type Waiter } from "./records.ts";
+import type { Sessions } from "./session.ts";
 
 export interface LeasesParts {
   readonly cells: Cells;
   readonly observed: Observed;
+  readonly sessions: Sessions;
   readonly clock: Clock;
-  /** Whether a session of this process is alive and not quiet. Undefined: of another process. */
-  isOwnActive(session: string): boolean | undefined;
 }
 
 /** Identifies an attempt of a session. */
@@ -41,7 +40,7 @@ export class Leases {
   }
 
   read(resource: string, endsAt: number): Promise<LeaseRecord | undefined> {
-    return this.#parts.cells.read(LEASE_PREFIX + resource, LEASE, endsAt);
+    return this.#parts.cells.read(leaseAt(resource), endsAt);
   }
 
   /** `ttlMs`: of the session that asks. */
@@ -132,11 +131,8 @@ export class Leases {
     endsAt: number,
     decide: (record: LeaseRecord, basis: Basis) => Promise<Decision<LeaseRecord, Answer>>,
   ): Promise<Answer> {
-    return this.#parts.cells.change(
-      LEASE_PREFIX + resource,
-      LEASE,
-      endsAt,
-      (record = NO_LEASE, basis) => decide(record, basis),
+    return this.#parts.cells.change(leaseAt(resource), endsAt, (record = NO_LEASE, basis) =>
+      decide(record, basis),
     );
   }
 
@@ -146,7 +142,7 @@ export class Leases {
     endsAt: number,
     maxAgeMs: number = Number.POSITIVE_INFINITY,
   ): Promise<boolean> {
-    if (this.#parts.isOwnActive(named.session) === true) return false;
+    if (this.#parts.sessions.isActive(named.session) === true) return false;
     return this.#parts.observed.hasEnded(named, endsAt, maxAgeMs);
   }
 
@@ -183,7 +179,7 @@ export class Leases {
 
   /** A waiter whose record cannot be read now counts as active. If it is dead, it expires. */
   async #isActive(named: Named, endsAt: number): Promise<boolean> {
-    const own = this.#parts.isOwnActive(named.session);
+    const own = this.#parts.sessions.isActive(named.session);
     return own ?? this.#parts.observed.isActive(named, endsAt).catch(() => true);
   }
 }

@@ -5,9 +5,9 @@
 // fails.
 
 import type { Clock } from "../../async/clock.ts";
-import { SESSION_PREFIX, type VersionedRecord } from "./backend.ts";
+import type { VersionedRecord } from "./backend.ts";
 import type { Cells } from "./cells.ts";
-import { NO_SESSION, SESSION, type SessionRecord } from "./records.ts";
+import { NO_SESSION, type SessionRecord, sessionAt } from "./records.ts";
 
 interface Observation {
   readonly beat: number;
@@ -85,7 +85,7 @@ export class Observed {
     if (seen !== undefined && this.expiresInMs(named) === 0) return this.#end(named, endsAt);
     const isRecent = seen !== undefined && this.#parts.clock.now() - seen.readAt <= maxAgeMs;
     if (isRecent) return false;
-    await this.read(named.session, endsAt);
+    await this.#parts.cells.read(sessionAt(named.session), endsAt);
     if (this.isKnownEnded(named.session)) return true;
     // Only with a clock of the backend can a session be found expired at first sight.
     return this.expiresInMs(named) === 0 && this.#end(named, endsAt);
@@ -97,12 +97,8 @@ export class Observed {
     if (this.#isFresh(named)) return true;
     const isRecent = seen && this.#parts.clock.now() - seen.readAt < this.#parts.minPollMs;
     if (isRecent || seen?.ended) return false;
-    await this.read(named.session, endsAt);
+    await this.#parts.cells.read(sessionAt(named.session), endsAt);
     return this.#isFresh(named);
-  }
-
-  async read(id: string, endsAt: number): Promise<SessionRecord | undefined> {
-    return this.#parts.cells.read(SESSION_PREFIX + id, SESSION, endsAt);
   }
 
   #isFresh(named: Named): boolean {
@@ -114,8 +110,8 @@ export class Observed {
 
   /** True if the session has ended. False if it turned out to be alive. */
   #end(named: Named, endsAt: number): Promise<boolean> {
-    const key = SESSION_PREFIX + named.session;
-    return this.#parts.cells.change(key, SESSION, endsAt, (content = NO_SESSION) => {
+    const place = sessionAt(named.session);
+    return this.#parts.cells.change(place, endsAt, (content = NO_SESSION) => {
       if (content.ended) return { answer: true };
       // Checked again for every state that is found: a renewal makes the session live on.
       const isUnchanged = this.#sessions.get(named.session)?.beat === content.beat;

@@ -1,7 +1,6 @@
 // The two kinds of records that the engine keeps, as values and as JSON text. Any program may have
-// written what is read, so everything is checked. A record that does not make sense as a whole is a
-// StoreUnusableError that concerns only its own key. A malformed session record is like a missing
-// one.
+// written what is read, so everything is checked. A malformed lease record is a StoreUnusableError
+// that concerns only its own resource. A malformed session record is like a missing one.
 
 import { StoreUnusableError } from "../../core/errors.ts";
 import {
@@ -13,6 +12,7 @@ import {
 import { utf8Length } from "../../core/text.ts";
 import { formatToken, isToken } from "../../core/token.ts";
 import type { LeaseRef } from "../contract.ts";
+import { LEASE_PREFIX, SESSION_PREFIX } from "./backend.ts";
 
 /** The record of a session. Its owner renews it; others add to `revoked` and `wanted`, or end it. */
 export interface SessionRecord {
@@ -28,6 +28,17 @@ export interface SessionRecord {
   /** Leases of the session that another attempt waits for, or waited for. */
   readonly wanted: readonly LeaseRef[];
 }
+
+/** Stands for a session whose record is missing or malformed. Its owner cannot renew it. */
+export const NO_SESSION: SessionRecord = {
+  holderId: UNREADABLE_HOLDER,
+  ttlMs: 0,
+  quietAfterMs: 0,
+  beat: -1,
+  ended: false,
+  revoked: [],
+  wanted: [],
+};
 
 /** An attempt in the queue of a resource. */
 export interface Waiter {
@@ -46,17 +57,6 @@ export interface Held extends Waiter {
   readonly grantedAtMs: number;
 }
 
-/** Stands for a session whose record is missing or malformed. Its owner cannot renew it. */
-export const NO_SESSION: SessionRecord = {
-  holderId: UNREADABLE_HOLDER,
-  ttlMs: 0,
-  quietAfterMs: 0,
-  beat: -1,
-  ended: false,
-  revoked: [],
-  wanted: [],
-};
-
 /** The record of a resource. It is never deleted, so its token never falls (S1). */
 export interface LeaseRecord {
   /** The newest token. The holder has this one. Undefined before the first grant. */
@@ -67,12 +67,6 @@ export interface LeaseRecord {
   readonly queue: readonly Waiter[];
 }
 
-/** Converts one kind of record. */
-export interface Codec<Content> {
-  encode(content: Content, nonce: string): string;
-  decode(body: string): Content;
-}
-
 export const NO_LEASE: LeaseRecord = {
   token: undefined,
   lastAttempt: undefined,
@@ -80,64 +74,71 @@ export const NO_LEASE: LeaseRecord = {
   queue: [],
 };
 
-export const LEASE: Codec<LeaseRecord> = {
-  encode: ({ token, lastAttempt, held, queue }, nonce) => {
-    if (token !== undefined && !isToken(token))
-      throw new StoreUnusableError("The tokens of a record have reached their upper limit.");
-    const digits = token === undefined ? {} : { token: formatToken(token) };
-    return JSON.stringify({ v: 1, ...digits, lastAttempt, held, queue, nonce });
-  },
-  decode: (body) => {
-    const { token, lastAttempt, held, queue } = decodeFields(body);
-    const entries: readonly unknown[] = Array.isArray(queue) ? queue : [];
-    const holder = held === undefined ? undefined : decodeHeld(held);
-    const newest = token === undefined ? undefined : decodeToken(String(token));
-    // Without a token a holder could not be told from its successors.
-    if (held !== undefined && (holder === undefined || newest === undefined))
-      throw malformed("lease", body);
-    return {
-      token: newest,
-      lastAttempt: typeof lastAttempt === "string" ? lastAttempt : undefined,
-      held: holder,
-      queue: entries.map(decodeWaiter).filter((waiter) => waiter !== undefined),
-    };
-  },
-};
+/** A key and how the content of its record is written. */
+export interface Place<Content> {
+  readonly key: string;
+  encode(content: Content, nonce: string): string;
+  decode(body: string): Content;
+}
 
-export const SESSION: Codec<SessionRecord> = {
-  encode: ({ revoked, wanted, ...facts }, nonce) =>
-    JSON.stringify({ v: 1, ...facts, revoked: toPairs(revoked), wanted: toPairs(wanted), nonce }),
-  decode: (body) => {
-    const fields = tryDecodeFields(body);
-    const { holderId, ttlMs, quietAfterMs, beat, ended, revoked, wanted } = fields;
-    if (!isDuration(ttlMs) || !isDuration(quietAfterMs) || !isBeat(beat)) return NO_SESSION;
-    return {
-      holderId: typeof holderId === "string" ? holderId : UNREADABLE_HOLDER,
-      ttlMs,
-      quietAfterMs,
-      beat,
-      ended: ended === true,
-      revoked: decodeNotices(findPairs(revoked)),
-      wanted: decodeNotices(findPairs(wanted)),
-    };
-  },
-};
+export function leaseAt(resource: string): Place<LeaseRecord> {
+  return { key: LEASE_PREFIX + resource, encode: encodeLease, decode: decodeLease };
+}
+
+export function sessionAt(id: string): Place<SessionRecord> {
+  return { key: SESSION_PREFIX + id, encode: encodeSession, decode: decodeSession };
+}
+
+function encodeLease({ token, ...rest }: LeaseRecord, nonce: string): string {
+  if (token !== undefined && !isToken(token))
+    throw new StoreUnusableError("The tokens of a resource have reached their upper limit.");
+  return JSON.stringify({ v: 1, token: token?.toString(), ...rest, nonce });
+}
+
+export function decodeLease(body: string): LeaseRecord {
+  const { v, token, lastAttempt, held, queue } = decodeFields(body);
+  const holder = held === undefined ? undefined : decodeWaiter(held);
+  const newest = token === undefined ? undefined : decodeToken(String(token));
+  // Without a token, a holder could not be distinguished from its successors.
+  if (v !== 1 || (held !== undefined && (holder === undefined || newest === undefined))) {
+    const text = `The store keeps a lease record that is malformed: ${body.slice(0, 80)}`;
+    throw new StoreUnusableError(`${text}. Another program, or a newer Tenure, has written it.`);
+  }
+  const entries: readonly unknown[] = Array.isArray(queue) ? queue : [];
+  const grantedAtMs = Number((held as Partial<Held> | undefined)?.grantedAtMs);
+  return {
+    token: newest,
+    lastAttempt: typeof lastAttempt === "string" ? lastAttempt : undefined,
+    held: holder && { ...holder, grantedAtMs },
+    queue: entries.map(decodeWaiter).filter((waiter) => waiter !== undefined),
+  };
+}
+
+function encodeSession({ revoked, wanted, ...rest }: SessionRecord, nonce: string): string {
+  const toPairs = (refs: readonly LeaseRef[]): string[][] =>
+    refs.map(({ resource, token }) => [resource, formatToken(token)]);
+  const notices = { revoked: toPairs(revoked), wanted: toPairs(wanted) };
+  return JSON.stringify({ v: 1, ...rest, ...notices, nonce });
+}
+
+export function decodeSession(body: string): SessionRecord {
+  const { v, holderId, ttlMs, quietAfterMs, beat, ended, ...notices } = decodeFields(body);
+  const isBeat = Number.isSafeInteger(beat) && (beat as number) >= 0;
+  if (v !== 1 || !isDuration(ttlMs) || !isDuration(quietAfterMs) || !isBeat) return NO_SESSION;
+  return {
+    holderId: typeof holderId === "string" ? holderId : UNREADABLE_HOLDER,
+    ttlMs,
+    quietAfterMs,
+    beat: beat as number,
+    ended: ended === true,
+    revoked: decodeNotices(findPairs(notices.revoked)),
+    wanted: decodeNotices(findPairs(notices.wanted)),
+  };
+}
 
 /** The nonce of the write that produced this body. Undefined if another program wrote it. */
 export function readNonce(body: string): unknown {
-  try {
-    return (JSON.parse(body) as { nonce?: unknown } | null)?.nonce;
-  } catch {
-    return undefined;
-  }
-}
-
-function tryDecodeFields(body: string): Record<string, unknown> {
-  try {
-    return decodeFields(body);
-  } catch {
-    return {};
-  }
+  return decodeFields(body).nonce;
 }
 
 /** The published value. A malformed one is shown as absent. */
@@ -149,37 +150,33 @@ export function readValue(text: string | undefined): unknown {
   }
 }
 
+/** No fields if the text is not a JSON object. */
 function decodeFields(body: string): Record<string, unknown> {
-  let fields: Record<string, unknown> | null;
   try {
-    fields = JSON.parse(body);
-  } catch (cause) {
-    throw new StoreUnusableError(`A record is not JSON: ${body.slice(0, 80)}`, { cause });
+    const fields: unknown = JSON.parse(body);
+    return typeof fields === "object" && fields !== null ? { ...fields } : {};
+  } catch {
+    return {};
   }
-  if (fields?.v === 1) return fields;
-  throw malformed("record of version 1", body);
-}
-
-function decodeHeld(entry: unknown): Held | undefined {
-  const waiter = decodeWaiter(entry);
-  const { grantedAtMs } = entry as { grantedAtMs?: unknown };
-  return waiter && { ...waiter, grantedAtMs: Number(grantedAtMs) };
 }
 
 /** Undefined if the entry is malformed. It is then dropped from the queue. */
 function decodeWaiter(entry: unknown): Waiter | undefined {
-  if (typeof entry !== "object" || entry === null) return undefined;
-  const { session, attempt, holderId, value, rank, ttlMs } = entry as Record<string, unknown>;
-  if (typeof session !== "string" || typeof attempt !== "string" || !isDuration(ttlMs))
-    return undefined;
+  const fields = typeof entry === "object" && entry !== null ? entry : {};
+  const { session, attempt, holderId, value, rank, ttlMs } = fields as Record<string, unknown>;
+  if (!isName(session) || !isName(attempt) || !isDuration(ttlMs)) return undefined;
   return {
     session,
     attempt,
+    ttlMs,
     holderId: typeof holderId === "string" ? holderId : UNREADABLE_HOLDER,
     value: typeof value === "string" ? value : undefined,
     rank: Number.isSafeInteger(rank) ? (rank as number) : 0,
-    ttlMs,
   };
+}
+
+function isName(name: unknown): name is string {
+  return typeof name === "string" && name.length <= 256;
 }
 
 /** Up to 24 days, the longest time of a Node timer. */
@@ -187,21 +184,7 @@ function isDuration(ms: unknown): ms is number {
   return typeof ms === "number" && ms > 0 && ms < 2 ** 31;
 }
 
-function isBeat(beat: unknown): beat is number {
-  return Number.isSafeInteger(beat) && (beat as number) >= 0;
-}
-
 function findPairs(list: unknown): (readonly [unknown, unknown])[] {
-  if (!Array.isArray(list)) return [];
-  return list.filter((pair) => Array.isArray(pair)).map(([resource, token]) => [resource, token]);
-}
-
-function toPairs(refs: readonly LeaseRef[]): [resource: string, token: string][] {
-  return refs.map(({ resource, token }) => [resource, formatToken(token)]);
-}
-
-function malformed(what: string, body: string): StoreUnusableError {
-  return new StoreUnusableError(
-    `The store keeps a ${what} that is malformed: ${body.slice(0, 80)}. Another program, or a newer Tenure, has written it.`,
-  );
+  const pairs: readonly unknown[] = Array.isArray(list) ? list : [];
+  return pairs.map((pair) => (Array.isArray(pair) ? [pair[0], pair[1]] : [undefined, undefined]));
 }

@@ -3,41 +3,54 @@
 // the record: a lease was revoked, or is wanted. They change its version, so the next renewal
 // cannot miss them. In between we learn of them by push, or by polling while leases are held.
 
-import type { Timer } from "../../async/clock.ts";
-import { StoreUnavailableError } from "../../core/errors.ts";
-import type {
-  Grant,
-  LeaseRef,
-  OpenSessionRequest,
-  RenewRequest,
-  SessionEvents,
-  StoreParts,
-} from "../contract.ts";
-import { type RecordBackend, SESSION_PREFIX } from "./backend.ts";
+import type { Clock, Timer } from "../../async/clock.ts";
+import type { Grant, LeaseRef, OpenSessionRequest, SessionEvents } from "../contract.ts";
+import type { RecordBackend } from "./backend.ts";
 import type { Cells } from "./cells.ts";
 import { toEnded } from "./observed.ts";
-import { NO_SESSION, SESSION, type SessionRecord } from "./records.ts";
+import { NO_SESSION, type SessionRecord, sessionAt } from "./records.ts";
 
 /** A session of this process. */
-export interface OwnSession {
+export class OwnSession {
   readonly id: string;
   readonly ttlMs: number;
   readonly quietAfterMs: number;
   readonly events: SessionEvents | undefined;
   /** The beat that the backend has confirmed, and when its write was requested. */
-  beat: number;
+  beat = 0;
   confirmedAt: number;
   /** It is being ended, or others have ended it. */
-  isOver: boolean;
+  isOver = false;
   /** Its leases: the token by resource. */
-  readonly held: Map<string, bigint>;
+  readonly held: Map<string, bigint> = new Map();
   /** Its queued attempts: the resource by attempt. */
-  readonly waiting: Map<string, string>;
+  readonly waiting: Map<string, string> = new Map();
   /** Grants to queued attempts that the holder has not accepted yet, by resource. */
-  readonly unaccepted: Map<string, Grant>;
-  /** The notices that were reported, by `toKey`. */
-  readonly noticed: Set<string>;
-  stopListening(): void;
+  readonly unaccepted: Map<string, Grant> = new Map();
+  /** The notices that were reported. */
+  readonly noticed: Set<string> = new Set();
+  stopListening: () => void = () => undefined;
+
+  constructor({ sessionId, ttlMs, quietAfterMs = ttlMs, events }: OpenSessionRequest, now: number) {
+    this.id = sessionId;
+    this.ttlMs = Math.ceil(ttlMs);
+    // An expired session is quiet too.
+    this.quietAfterMs = Math.min(this.ttlMs, Math.ceil(quietAfterMs));
+    this.events = events;
+    this.confirmedAt = now;
+  }
+
+  /** The lease has ended. */
+  drop({ resource, token }: LeaseRef): void {
+    if (this.held.get(resource) === token) this.held.delete(resource);
+    if (this.unaccepted.get(resource)?.token === token) this.unaccepted.delete(resource);
+    this.noticed.delete(toKey("wanted", { resource, token }));
+  }
+
+  /** Whether the session has the lease, or may have it and not know it yet. */
+  mayHold({ resource, token }: LeaseRef): boolean {
+    return this.held.get(resource) === token || [...this.waiting.values()].includes(resource);
+  }
 }
 
 type Notice = "revoked" | "wanted";
@@ -45,7 +58,7 @@ type Notice = "revoked" | "wanted";
 export interface SessionsParts {
   readonly backend: RecordBackend;
   readonly cells: Cells;
-  readonly store: StoreParts;
+  readonly clock: Clock;
   /** Called once for each notice about a lease of an own session. */
   onNotice(own: OwnSession, kind: Notice, ref: LeaseRef): void;
   /** The session was not renewed in time. */
@@ -65,31 +78,17 @@ export class Sessions {
   }
 
   async open(request: OpenSessionRequest, endsAt: number): Promise<OwnSession> {
-    const { sessionId: id, holderId, events } = request;
-    const { cells, store } = this.#parts;
-    const ttlMs = Math.ceil(request.ttlMs);
-    // An expired session is quiet too.
-    const quietAfterMs = Math.min(ttlMs, Math.ceil(request.quietAfterMs ?? ttlMs));
-    const confirmedAt = store.clock.now();
-    const key = SESSION_PREFIX + id;
-    cells.assumeMissing(key);
-    const beat = await cells.change(key, SESSION, endsAt, (content) => {
-      if (content?.ended === true)
-        throw new StoreUnavailableError("The session has ended.", { applied: "no" });
-      const next = (content?.beat ?? -1) + 1;
-      const facts = { holderId, ttlMs, quietAfterMs, beat: next, ended: false };
-      return { write: { ...facts, revoked: [], wanted: [] }, answer: next };
+    const { cells, clock } = this.#parts;
+    const own = new OwnSession(request, clock.now());
+    const { ttlMs, quietAfterMs } = own;
+    const { holderId } = request;
+    cells.assumeMissing(sessionAt(own.id));
+    own.beat = await cells.change(sessionAt(own.id), endsAt, (content = NO_SESSION) => {
+      const beat = content.beat + 1;
+      const facts = { holderId, ttlMs, quietAfterMs, beat, ended: false };
+      return { write: { ...facts, revoked: [], wanted: [] }, answer: beat };
     });
-    const own: OwnSession = {
-      ...{ id, ttlMs, quietAfterMs, events, beat, confirmedAt, isOver: false },
-      held: new Map(),
-      waiting: new Map(),
-      unaccepted: new Map(),
-      noticed: new Set(),
-      stopListening: () => undefined,
-    };
-    this.#own.get(id)?.stopListening();
-    this.#own.set(id, own);
+    this.#own.set(own.id, own);
     own.stopListening = this.#listen(own);
     return own;
   }
@@ -103,7 +102,7 @@ export class Sessions {
   findAlive(id: string): OwnSession | undefined {
     const own = this.#own.get(id);
     if (own === undefined || own.isOver) return undefined;
-    if (this.#parts.store.clock.now() < own.confirmedAt + own.ttlMs) return own;
+    if (this.#parts.clock.now() < own.confirmedAt + own.ttlMs) return own;
     own.isOver = true;
     this.#parts.onExpired(own);
     return undefined;
@@ -113,71 +112,63 @@ export class Sessions {
   isActive(id: string): boolean | undefined {
     const own = this.#own.get(id);
     if (own === undefined) return undefined;
-    return !own.isOver && this.#parts.store.clock.now() < own.confirmedAt + own.quietAfterMs;
+    return !own.isOver && this.#parts.clock.now() < own.confirmedAt + own.quietAfterMs;
   }
 
   /** Renews the session and returns its record. Undefined: it has ended. */
   async renew(
     own: OwnSession,
-    acknowledged: RenewRequest["acknowledged"],
+    acknowledged: readonly LeaseRef[],
     endsAt: number,
   ): Promise<SessionRecord | undefined> {
-    const { cells, store } = this.#parts;
-    const sentAt = store.clock.now();
-    const done = new Set(acknowledged.map(toKey));
+    const sentAt = this.#parts.clock.now();
+    const done = new Set(acknowledged.map((ref) => toKey("revoked", ref)));
     const decide = (content = NO_SESSION) => {
       // A lower beat: the backend has lost renewals, and perhaps leases, or the record is missing.
       if (content.ended || content.beat < own.beat) return { answer: undefined };
-      const revoked = content.revoked.filter((ref) => !done.has(toKey(ref)));
-      const wanted = content.wanted.filter((ref) => mayHold(own, ref));
+      const revoked = content.revoked.filter((ref) => !done.has(toKey("revoked", ref)));
+      const wanted = content.wanted.filter((ref) => own.mayHold(ref));
       const next: SessionRecord = { ...content, beat: content.beat + 1, revoked, wanted };
       return { write: next, answer: next };
     };
-    const key = SESSION_PREFIX + own.id;
-    const content = await cells.change<SessionRecord, SessionRecord | undefined>(
-      key,
-      SESSION,
+    const content = await this.#parts.cells.change<SessionRecord, SessionRecord | undefined>(
+      sessionAt(own.id),
       endsAt,
       decide,
     );
-    if (content === undefined) {
-      this.forget(own);
-      return undefined;
-    }
+    if (content === undefined) return undefined;
     own.beat = Math.max(own.beat, content.beat);
     own.confirmedAt = Math.max(own.confirmedAt, sentAt);
-    for (const key of done) own.noticed.delete(`revoked ${key}`);
+    for (const key of done) own.noticed.delete(key);
     return content;
   }
 
   /** Ends a session of this process. It stays known until `forget`. */
   async end(own: OwnSession, endsAt: number): Promise<void> {
     own.isOver = true;
-    const key = SESSION_PREFIX + own.id;
-    await this.#parts.cells.change<SessionRecord, void>(key, SESSION, endsAt, (content) => {
-      const isEnded = content === undefined || content.ended;
-      return { write: isEnded ? undefined : toEnded(content, own.ttlMs), answer: undefined };
-    });
+    await this.#parts.cells.change(sessionAt(own.id), endsAt, (content = NO_SESSION) => ({
+      write: content.ended ? undefined : toEnded(content, own.ttlMs),
+      answer: undefined,
+    }));
   }
 
   forget(own: OwnSession): void {
     own.isOver = true;
     own.stopListening();
-    if (this.#own.get(own.id) === own) this.#own.delete(own.id);
+    this.#own.delete(own.id);
   }
 
   /**
-   * Leaves a notice in the record of a session. False if the session cannot read it any more: it
-   * has ended, or its record is missing or malformed.
+   * Leaves a notice in the record of a session. If the session has ended, or its record is missing
+   * or malformed, its next renewal fails anyway.
    */
-  leaveNotice(id: string, kind: Notice, ref: LeaseRef, endsAt: number): Promise<boolean> {
-    const key = SESSION_PREFIX + id;
-    return this.#parts.cells.change(key, SESSION, endsAt, (content = NO_SESSION) => {
-      if (content.ended || content.beat < 0) return { answer: false };
-      const isFull = kind === "wanted" && content.wanted.length >= WANTED_MAX;
-      if (isFull || content[kind].some((each) => toKey(each) === toKey(ref)))
-        return { answer: true };
-      return { write: { ...content, [kind]: [...content[kind], ref] }, answer: true };
+  async leaveNotice(id: string, kind: Notice, ref: LeaseRef, endsAt: number): Promise<void> {
+    await this.#parts.cells.change(sessionAt(id), endsAt, (content = NO_SESSION) => {
+      const known = content[kind];
+      const isThere = known.some((each) => toKey(kind, each) === toKey(kind, ref));
+      const isFull = kind === "wanted" && known.length >= WANTED_MAX;
+      if (content.ended || content.beat < 0 || isThere || isFull) return { answer: undefined };
+      return { write: { ...content, [kind]: [...known, ref] }, answer: undefined };
     });
   }
 
@@ -187,10 +178,10 @@ export class Sessions {
     if (own === undefined || content === undefined) return;
     for (const kind of ["revoked", "wanted"] as const) {
       for (const ref of content[kind]) {
-        const key = `${kind} ${toKey(ref)}`;
-        const isHeld = own.held.get(ref.resource) === ref.token;
-        // A notice about a lease that this process has not learned of yet is reported later.
-        if (own.noticed.has(key) || (kind === "wanted" && !isHeld)) continue;
+        const key = toKey(kind, ref);
+        // A lease that this process has not learned of yet is reported as wanted later.
+        const isEarly = kind === "wanted" && own.held.get(ref.resource) !== ref.token;
+        if (isEarly || own.noticed.has(key)) continue;
         own.noticed.add(key);
         this.#parts.onNotice(own, kind, ref);
       }
@@ -202,22 +193,20 @@ export class Sessions {
   }
 
   #listen(own: OwnSession): () => void {
-    const { backend, cells, store } = this.#parts;
-    const { clock } = store;
-    const key = SESSION_PREFIX + own.id;
-    // The records that this yields are processed by onContent. A failed read is repeated.
+    const { backend, cells, clock } = this.#parts;
+    const place = sessionAt(own.id);
+    // Every record that is read is passed to onContent.
     const read = async (): Promise<unknown> =>
-      cells.read(key, SESSION, clock.now() + LISTEN_LIMIT_MS).catch(() => undefined);
+      cells.read(place, clock.now() + LISTEN_LIMIT_MS).catch(() => undefined);
     if (backend.subscribe !== undefined)
-      return backend.subscribe({ key }, (change) => {
+      return backend.subscribe({ key: place.key }, (change) => {
         if (change?.record === undefined) void read();
-        else cells.accept(key, SESSION, change.record);
+        else cells.accept(place, change.record);
       });
     let timer: Timer;
     const plan = (): void => {
       timer = clock.setTimer(() => {
-        const isNeeded = own.held.size > 0 && !own.isOver;
-        if (isNeeded) void read();
+        if (own.held.size > 0 && !own.isOver) void read();
         plan();
       }, backend.facts.maxPollMs);
     };
@@ -226,11 +215,6 @@ export class Sessions {
   }
 }
 
-/** Whether the session has the lease, or may have it and not know it yet. */
-function mayHold(own: OwnSession, { resource, token }: LeaseRef): boolean {
-  return own.held.get(resource) === token || [...own.waiting.values()].includes(resource);
-}
-
-function toKey({ resource, token }: LeaseRef): string {
-  return `${token} ${resource}`;
+function toKey(kind: Notice, { resource, token }: LeaseRef): string {
+  return `${kind} ${token} ${resource}`;
 }

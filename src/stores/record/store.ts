@@ -2,15 +2,16 @@
 // decides about resources, session.ts keeps the sessions of this process alive, observed.ts decides
 // which sessions of others have expired, and wait.ts waits for resources.
 
+import type { Clock } from "../../async/clock.ts";
 import { StoreUnavailableError } from "../../core/errors.ts";
 import { heldForMs } from "../../core/record.ts";
 import type * as contract from "../contract.ts";
-import type { Store, StoreParts } from "../contract.ts";
+import type { OpenStore, Store, StoreParts } from "../contract.ts";
 import { LEASE_PREFIX, type RecordBackend, SESSION_PREFIX } from "./backend.ts";
 import { Cells } from "./cells.ts";
 import { Leases } from "./leases.ts";
 import { Observed } from "./observed.ts";
-import { type Held, type LeaseRecord, readValue, type SessionRecord } from "./records.ts";
+import { type LeaseRecord, readValue, type SessionRecord } from "./records.ts";
 import { type OwnSession, Sessions } from "./session.ts";
 import { Waits } from "./wait.ts";
 import { listLeases, watchLeases } from "./watch.ts";
@@ -18,31 +19,45 @@ import { listLeases, watchLeases } from "./watch.ts";
 /** The time limit of requests for which no caller waits. */
 const BACKGROUND_LIMIT_MS = 5_000;
 
-export class RecordStore implements Store {
+export interface RecordStoreOptions {
+  /**
+   * The largest error of the backend's own clock, in milliseconds. With it, a session whose record
+   * is older than its ttl plus this error, by the backend's clock, counts as expired when it is
+   * first seen. Too small: a live session can be ended. Absent: a session expires only after this
+   * process has observed it for a full ttl.
+   */
+  readonly clockErrorMs?: number | undefined;
+}
+
+/** Makes a store from a backend. The stores on such backends call this; it is not public. */
+export function recordStore(
+  connect: (parts: StoreParts) => Promise<RecordBackend>,
+  { clockErrorMs }: RecordStoreOptions = {},
+): OpenStore {
+  return async (parts) => new RecordStore(await connect(parts), parts, clockErrorMs);
+}
+
+class RecordStore implements Store {
   readonly guarantees: contract.Guarantees;
   readonly #backend: RecordBackend;
-  readonly #parts: StoreParts;
+  readonly #clock: Clock;
   readonly #closing = new AbortController();
-  readonly #cells: Cells;
   readonly #observed: Observed;
   readonly #leases: Leases;
   readonly #sessions: Sessions;
   readonly #waits: Waits;
 
-  constructor(backend: RecordBackend, parts: StoreParts, clockErrorMs: number | undefined) {
+  constructor(backend: RecordBackend, parts: StoreParts, clockErrorMs?: number) {
     const { store, tokenFalls, durable, minPollMs, maxPollMs } = backend.facts;
     const { clock } = parts;
     const closing = this.#closing.signal;
-    this.#backend = backend;
-    this.#parts = parts;
     this.guarantees = {
       store,
-      tokenSource:
-        "a counter in the record of the resource, at least the wall clock of the granting process",
+      tokenSource: "a counter in the record of the resource, never below the wall clock",
       tokenFalls,
       expiryClock: "the monotonic clock of the process that observes the session for a full ttl",
       ttlStepMs: 1,
-      // A beat is seen this much later at most, if an attempt waits for one of the leases.
+      // An attempt that waits for a lease sees each beat of its session this much later at most.
       expiryLagMs: 2 * maxPollMs,
       wakeUp: backend.subscribe === undefined ? "poll" : "push",
       fifo: true,
@@ -51,25 +66,28 @@ export class RecordStore implements Store {
     const cells = new Cells(backend, parts, closing);
     const observed = new Observed({ cells, clock, clockErrorMs, minPollMs });
     const sessions = new Sessions({
-      ...{ backend, cells, store: parts },
+      backend,
+      cells,
+      clock,
       onNotice: (own, kind, ref) => this.#onNotice(own, kind, ref),
       onExpired: (own) => this.#background(() => this.#endSession(own, this.#endsAt())),
     });
-    const isOwnActive = (session: string): boolean | undefined => sessions.isActive(session);
-    const leases = new Leases({ cells, observed, clock, isOwnActive });
-    this.#cells = cells;
-    this.#observed = observed;
-    this.#sessions = sessions;
-    this.#leases = leases;
-    this.#waits = new Waits({ backend, cells, leases, observed, sessions, clock, closing });
+    const leases = new Leases({ cells, observed, sessions, clock });
+    const waits = new Waits({ backend, cells, leases, observed, sessions, clock, closing });
     cells.onContent = (key, content, record) => {
       if (key.startsWith(SESSION_PREFIX)) {
         const id = key.slice(SESSION_PREFIX.length);
         observed.note(id, content as SessionRecord | undefined, record);
         sessions.onContent(id, content as SessionRecord | undefined);
       } else if (content !== undefined)
-        this.#waits.onContent(key.slice(LEASE_PREFIX.length), content as LeaseRecord);
+        waits.onContent(key.slice(LEASE_PREFIX.length), content as LeaseRecord);
     };
+    this.#backend = backend;
+    this.#clock = clock;
+    this.#observed = observed;
+    this.#sessions = sessions;
+    this.#leases = leases;
+    this.#waits = waits;
   }
 
   async openSession(request: contract.OpenSessionRequest): Promise<{ readonly ttlMs: number }> {
@@ -97,15 +115,34 @@ export class RecordStore implements Store {
     const { withdrawn, acknowledged, accepted = [] } = request;
     const endsAt = this.#endsAt(request.limitMs);
     const own = this.#sessions.findAlive(request.sessionId);
-    const renewed = own && (await this.#sessions.renew(own, acknowledged, endsAt));
-    if (own === undefined || renewed === undefined) {
-      if (own !== undefined) this.#stopWaiting(own);
+    if (own === undefined) return { kind: "gone" };
+    const renewed = await this.#sessions.renew(own, acknowledged, endsAt);
+    if (renewed === undefined) {
+      this.#stopWaiting(own);
+      this.#sessions.forget(own);
       return { kind: "gone" };
     }
     for (const { resource, token } of accepted)
       if (own.unaccepted.get(resource)?.token === token) own.unaccepted.delete(resource);
-    const wanted: contract.LeaseRef[] = [];
-    // The session is renewed. What fails here is repeated by the next renewal.
+    const wanted = await this.#catchUp(own, renewed, withdrawn, endsAt);
+    const { ttlMs, waiting, unaccepted } = own;
+    const { revoked: gone } = renewed;
+    const granted = [...unaccepted.values()];
+    return { kind: "renewed", ttlMs, gone, granted, wanted, waiting: waiting.size };
+  }
+
+  /**
+   * Does for a session that was renewed what needs more than its own record, and returns which of
+   * its leases are wanted. What fails here is repeated by the next renewal.
+   */
+  async #catchUp(
+    own: OwnSession,
+    renewed: SessionRecord,
+    withdrawn: contract.RenewRequest["withdrawn"],
+    endsAt: number,
+  ): Promise<contract.LeaseRef[]> {
+    const held = renewed.wanted.filter((ref) => own.held.get(ref.resource) === ref.token);
+    const wanted = new Set(held);
     await Promise.all([
       ...withdrawn.map(({ resource, attempt }) =>
         this.#withdraw(own, resource, attempt, endsAt).catch(() => undefined),
@@ -113,22 +150,13 @@ export class RecordStore implements Store {
       ...[...new Set(own.waiting.values())].map((resource) =>
         this.#waits.check(resource, endsAt, own.id).catch(() => undefined),
       ),
-      ...renewed.wanted.map(async (ref) => {
-        if (own.held.get(ref.resource) !== ref.token) return;
-        const isWanted = await this.#leases.prepareHandOff(ref.resource, endsAt).catch(() => true);
-        if (isWanted) wanted.push(ref);
+      ...held.map(async (ref) => {
+        const { resource } = ref;
+        const isWanted = await this.#leases.prepareHandOff(resource, endsAt).catch(() => true);
+        if (!isWanted) wanted.delete(ref);
       }),
     ]);
-    const { ttlMs, waiting, unaccepted } = own;
-    const granted = [...unaccepted.values()];
-    return {
-      kind: "renewed",
-      ttlMs,
-      gone: renewed.revoked,
-      granted,
-      wanted,
-      waiting: waiting.size,
-    };
+    return [...wanted];
   }
 
   async release(request: contract.ReleaseRequest): Promise<contract.ReleaseOutcome> {
@@ -141,7 +169,7 @@ export class RecordStore implements Store {
       { resource, token },
       { endsAt, preferred },
     );
-    this.#dropLease(own, { resource, token });
+    own.drop({ resource, token });
     return { kind: isReleased ? "released" : "notHeld" };
   }
 
@@ -161,26 +189,21 @@ export class RecordStore implements Store {
     const { resource, consistency } = request;
     const endsAt = this.#endsAt(request.limitMs);
     const record = await this.#leases.read(resource, endsAt);
-    const held = await this.#leases.findHolder(record, endsAt, 0);
-    const holder = record && held && this.#toView(record, held);
+    const holder = await this.#findView(record, endsAt, 0);
     return { resource, holder, evidence: { consistency, ageMs: 0 } };
   }
 
   async list(request: contract.ListRequest): Promise<contract.ListPage> {
     const endsAt = this.#endsAt(request.limitMs);
-    return listLeases(request, {
-      ...{ backend: this.#backend, cells: this.#cells, clock: this.#parts.clock, endsAt },
-      findHolder: (record) =>
-        this.#leases.findHolder(record, endsAt, this.#backend.facts.maxPollMs / 2),
-      toView: (record, held) => this.#toView(record, held),
-    });
+    const maxAgeMs = this.#backend.facts.maxPollMs / 2;
+    const findView = (record: LeaseRecord) => this.#findView(record, endsAt, maxAgeMs);
+    return listLeases(request, { backend: this.#backend, clock: this.#clock, endsAt, findView });
   }
 
   watch(request: contract.WatchRequest): AsyncIterable<contract.LeaseView> {
-    return watchLeases(request, {
-      ...{ backend: this.#backend, clock: this.#parts.clock, closing: this.#closing.signal },
-      list: (page) => this.list(page),
-    });
+    const list = (page: contract.ListRequest) => this.list(page);
+    const closing = this.#closing.signal;
+    return watchLeases(request, { backend: this.#backend, clock: this.#clock, closing, list });
   }
 
   async revoke(request: contract.RevokeRequest): Promise<contract.RevokeOutcome> {
@@ -212,7 +235,7 @@ export class RecordStore implements Store {
   /** When a request must be answered. Throws if the store is closed. */
   #endsAt(limitMs: number = BACKGROUND_LIMIT_MS): number {
     this.#closing.signal.throwIfAborted();
-    return this.#parts.clock.now() + limitMs;
+    return this.#clock.now() + limitMs;
   }
 
   async #withdraw(
@@ -224,7 +247,7 @@ export class RecordStore implements Store {
     this.#waits.remove(own, resource, attempt);
     const grant = own.unaccepted.get(resource);
     await this.#leases.withdraw(resource, { session: own.id, attempt }, endsAt);
-    if (grant?.attempt === attempt) this.#dropLease(own, grant);
+    if (grant?.attempt === attempt) own.drop(grant);
   }
 
   /** Ends the session, frees its leases and leaves its queues. May be called again. */
@@ -243,17 +266,12 @@ export class RecordStore implements Store {
     ]);
     this.#sessions.forget(own);
     // No lease names this session any more, so its marker is not needed.
-    const leftMs = endsAt - this.#parts.clock.now();
+    const leftMs = endsAt - this.#clock.now();
     await this.#backend.remove?.(SESSION_PREFIX + own.id, leftMs).catch(() => undefined);
   }
 
   #stopWaiting(own: OwnSession): void {
     for (const [attempt, resource] of [...own.waiting]) this.#waits.remove(own, resource, attempt);
-  }
-
-  #dropLease(own: OwnSession, { resource, token }: contract.LeaseRef): void {
-    if (own.held.get(resource) === token) own.held.delete(resource);
-    if (own.unaccepted.get(resource)?.token === token) own.unaccepted.delete(resource);
   }
 
   /** Another process has left a notice for a session of this process. */
@@ -263,7 +281,7 @@ export class RecordStore implements Store {
       this.#background(() => this.#leases.prepareHandOff(ref.resource, this.#endsAt()));
       return;
     }
-    this.#dropLease(own, ref);
+    own.drop(ref);
     queueMicrotask(() => own.events?.lost(ref));
     // The process that revoked the lease may have crashed before it freed the resource.
     this.#background(() => this.#leases.release(own.id, ref, { endsAt: this.#endsAt() }));
@@ -276,10 +294,22 @@ export class RecordStore implements Store {
       .catch(() => undefined);
   }
 
-  #toView({ token = 0n }: LeaseRecord, held: Held): contract.HolderView {
+  /** What a reader sees of the holder. Undefined if the resource is free. */
+  async #findView(
+    record: LeaseRecord | undefined,
+    endsAt: number,
+    maxAgeMs: number,
+  ): Promise<contract.HolderView | undefined> {
+    const held = await this.#leases.findHolder(record, endsAt, maxAgeMs);
+    if (held === undefined || record?.token === undefined) return undefined;
     const { holderId, session: sessionId, value } = held;
-    const expiresInMs = this.#observed.expiresInMs(held);
-    const heldMs = heldForMs(held, this.#parts.clock.wallNow());
-    return { holderId, sessionId, token, value: readValue(value), expiresInMs, heldForMs: heldMs };
+    return {
+      holderId,
+      sessionId,
+      token: record.token,
+      value: readValue(value),
+      expiresInMs: this.#observed.expiresInMs(held),
+      heldForMs: heldForMs(held, this.#clock.wallNow()),
+    };
   }
 }

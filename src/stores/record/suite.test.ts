@@ -4,7 +4,7 @@
 import { type MockOptions, RecordMock } from "../../../test/support/stores/record-mock.ts";
 import { sideBySide } from "../../../test/support/stores/store-runner.ts";
 import { ManualClock, manualRandom, storeSuite } from "../../testing/index.ts";
-import { recordStore } from "./index.ts";
+import { recordStore } from "./store.ts";
 
 const variants: readonly (readonly [name: string, options: MockOptions])[] = [
   ["records that are polled", {}],

@@ -6,11 +6,11 @@
 import type { Clock } from "../../async/clock.ts";
 import { EXPIRY_WATCHERS } from "../queue-policy.ts";
 import { Wakeup } from "../shared/wakeup.ts";
-import { LEASE_PREFIX, type RecordBackend, type VersionedRecord } from "./backend.ts";
+import type { RecordBackend, VersionedRecord } from "./backend.ts";
 import type { Cells } from "./cells.ts";
 import type { Leases } from "./leases.ts";
 import type { Observed } from "./observed.ts";
-import { LEASE, type LeaseRecord, NO_LEASE } from "./records.ts";
+import { type LeaseRecord, leaseAt, NO_LEASE } from "./records.ts";
 import type { OwnSession, Sessions } from "./session.ts";
 
 export interface WaitsParts {
@@ -29,9 +29,9 @@ interface Room {
   readonly attempts: Map<string, OwnSession>;
   readonly wakeup: Wakeup;
   delayMs: number;
-  token: bigint | undefined;
+  token?: bigint | undefined;
   /** The token for which this process has left a notice that the lease is wanted. */
-  noticed: bigint | undefined;
+  noticed?: bigint;
 }
 
 const CHECK_LIMIT_MS = 5_000;
@@ -49,19 +49,18 @@ export class Waits {
   /** The attempt is in the queue. */
   add(own: OwnSession, resource: string, attempt: string): void {
     own.waiting.set(attempt, resource);
-    let room = this.#rooms.get(resource);
+    const { clock, backend, cells } = this.#parts;
+    const room = this.#rooms.get(resource);
     if (room === undefined) {
-      const { clock, backend } = this.#parts;
       const wakeup = new Wakeup(clock, { keepAlive: false });
       const { minPollMs: delayMs } = backend.facts;
-      const [token, noticed] = [undefined, undefined];
-      room = { resource, attempts: new Map(), wakeup, delayMs, token, noticed };
-      this.#rooms.set(resource, room);
-      room.attempts.set(attempt, own);
-      void this.#run(room);
+      const attempts = new Map([[attempt, own]]);
+      const opened: Room = { resource, attempts, wakeup, delayMs };
+      this.#rooms.set(resource, opened);
+      void this.#run(opened);
     } else room.attempts.set(attempt, own);
     // The grant may have been pushed before the answer to the request arrived.
-    const record = this.#parts.cells.peek<LeaseRecord>(LEASE_PREFIX + resource);
+    const record = cells.peek(leaseAt(resource));
     if (record !== undefined) this.onContent(resource, record);
   }
 
@@ -126,7 +125,7 @@ export class Waits {
   async #run(room: Room): Promise<void> {
     const { backend, clock, closing } = this.#parts;
     const { resource, wakeup, attempts } = room;
-    const stopListening = backend.subscribe?.({ key: LEASE_PREFIX + resource }, (change) => {
+    const stopListening = backend.subscribe?.({ key: leaseAt(resource).key }, (change) => {
       if (this.#needsCheck(room, change?.record)) wakeup.notify();
     });
     while (attempts.size > 0 && !closing.aborted) {
@@ -147,7 +146,7 @@ export class Waits {
   #needsCheck({ resource, attempts, delayMs }: Room, pushed: VersionedRecord | undefined): boolean {
     if (pushed === undefined) return true;
     try {
-      const record = this.#parts.cells.accept(LEASE_PREFIX + resource, LEASE, pushed);
+      const record = this.#parts.cells.accept(leaseAt(resource), pushed);
       const place = record.queue.findIndex(({ attempt }) => attempts.has(attempt));
       if (place < 0 || place >= EXPIRY_WATCHERS) return false;
       return record.held === undefined || delayMs > this.#parts.backend.facts.maxPollMs;

@@ -10,17 +10,14 @@ import type { HolderView, LeaseView, ListPage, ListRequest, WatchRequest } from 
 import { changes, firstExpiryMs } from "../shared/changes.ts";
 import { Wakeup } from "../shared/wakeup.ts";
 import { LEASE_PREFIX, type ListedRecord, type RecordBackend } from "./backend.ts";
-import type { Cells } from "./cells.ts";
-import { type Held, LEASE, type LeaseRecord } from "./records.ts";
+import { decodeLease, type LeaseRecord } from "./records.ts";
 
 export interface ListParts {
   readonly backend: RecordBackend;
-  readonly cells: Cells;
   readonly clock: Clock;
   readonly endsAt: number;
-  /** The holder, unless its session has ended. */
-  findHolder(record: LeaseRecord): Promise<Held | undefined>;
-  toView(record: LeaseRecord, held: Held): HolderView;
+  /** What a reader sees of the holder. Undefined if the session of the holder has ended. */
+  findView(record: LeaseRecord): Promise<HolderView | undefined>;
 }
 
 /** How many records one request lists. */
@@ -31,41 +28,38 @@ const WATCH_LIMIT_MS = 5_000;
 /** While the backend cannot be reached. */
 const RETRY_MS = 500;
 
-/** Free resources have records too, so one page may need several requests. */
+/** Free resources have records too, so one page of leases may need several requests. */
 export async function listLeases(request: ListRequest, parts: ListParts): Promise<ListPage> {
-  const { prefix, limit } = request;
   const { backend, clock, endsAt } = parts;
+  const prefix = LEASE_PREFIX + request.prefix;
   const leases: LeaseView[] = [];
   let after = request.after === undefined ? undefined : LEASE_PREFIX + request.after;
-  for (;;) {
-    const most = Math.min(PAGE, limit - leases.length);
-    const page = await backend.list({
-      prefix: LEASE_PREFIX + prefix,
-      after,
-      limit: most,
-      limitMs: endsAt - clock.now(),
-    });
-    for (let at = 0; at < page.records.length; at += READS_AT_ONCE) {
-      const some = page.records.slice(at, at + READS_AT_ONCE);
-      const views = await Promise.all(some.map((record) => toView(record, parts)));
-      leases.push(...views.filter((view) => view !== undefined));
+  do {
+    const limitMs = endsAt - clock.now();
+    const { records, next } = await backend.list({ prefix, after, limit: PAGE, limitMs });
+    const held = records.map(decodeHeld).filter((each) => each !== undefined);
+    for (let at = 0; at < held.length; at += READS_AT_ONCE) {
+      const some = held.slice(at, at + READS_AT_ONCE);
+      const holders = await Promise.all(some.map(({ record }) => parts.findView(record)));
+      for (const [index, holder] of holders.entries()) {
+        const resource = some[index]?.resource ?? "";
+        if (holder === undefined) continue;
+        if (leases.length === request.limit) return { leases, next: leases.at(-1)?.resource };
+        leases.push({ resource, holder });
+      }
     }
-    after = page.next;
-    if (after === undefined) return { leases };
-    if (leases.length >= limit) return { leases, next: after.slice(LEASE_PREFIX.length) };
-  }
+    after = next;
+  } while (after !== undefined);
+  return { leases };
 }
 
 /** Undefined if the resource is free. A malformed record must not hide the other leases. */
-async function toView(listed: ListedRecord, parts: ListParts): Promise<LeaseView | undefined> {
+function decodeHeld({ key, body }: ListedRecord) {
   try {
-    const record = LEASE.decode(listed.body);
-    const held = record.held && (await parts.findHolder(record));
-    const resource = listed.key.slice(LEASE_PREFIX.length);
-    return held && { resource, holder: parts.toView(record, held) };
-  } catch (error) {
-    if (isTenureError(error, "STORE_UNUSABLE")) return undefined;
-    throw error;
+    const record = decodeLease(body);
+    return record.held && { resource: key.slice(LEASE_PREFIX.length), record };
+  } catch {
+    return undefined;
   }
 }
 

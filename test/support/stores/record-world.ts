@@ -1,7 +1,7 @@
 // Processes that share one mock of a backend with conditional writes, for the tests of the record
 // engine. Each process has its own store, and may have its own clock.
 import { onTestFinished } from "vitest";
-import { type RecordStoreOptions, recordStore } from "../../../src/stores/record/index.ts";
+import { type RecordStoreOptions, recordStore } from "../../../src/stores/record/store.ts";
 import { ManualClock, manualRandom } from "../../../src/testing/index.ts";
 import { Bench, type Client } from "../../../src/testing/store-suite/harness.ts";
 import { type MockOptions, RecordMock } from "./record-mock.ts";
