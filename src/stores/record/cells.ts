@@ -1,8 +1,7 @@
-// Reads and changes single records. A change is a loop of "decide by what the record contains, then
-// write if its version is unchanged". The last known version of each record is cached, so a change
-// usually takes one round trip. Every write carries a nonce: if its answer is lost, we read the
-// record back and compare nonces. Changes of this process to the same record happen in the order in
-// which they were requested.
+// Reads and changes single records. A change decides by the content of a record, then writes if its
+// version is unchanged. The last known version is cached, so this usually takes one round trip. If
+// the answer to a write is lost, we read the record back and compare nonces. This process changes a
+// record in the order of its requests.
 
 import { pause } from "../../async/waits.ts";
 import { isTenureError, StoreUnavailableError } from "../../core/errors.ts";
@@ -11,23 +10,16 @@ import type { StoreParts } from "../contract.ts";
 import type { RecordBackend, VersionedRecord, WriteOutcome, WriteRequest } from "./backend.ts";
 import { type Place, readNonce } from "./records.ts";
 
-/** What a decision is based on. */
-export interface Basis {
-  /** Just read, or returned with a rejected write. False: from the cache. */
-  readonly isFresh: boolean;
-  /** An earlier write of this change may have been applied and overwritten since. */
-  readonly inDoubt: boolean;
-}
-
 /** The result of a decision: an answer, and the new content unless nothing needs to change. */
 export interface Decision<Content, Answer> {
   readonly write?: Content | undefined;
   readonly answer: Answer;
 }
 
+/** `inDoubt`: an earlier write of this change may have been applied and overwritten since. */
 export type Decide<Content, Answer> = (
-  content: Content | undefined,
-  basis: Basis,
+  content: Content,
+  inDoubt: boolean,
 ) => Decision<Content, Answer> | Promise<Decision<Content, Answer>>;
 
 interface Cell {
@@ -67,10 +59,9 @@ export class Cells {
     this.#closing = closing;
   }
 
-  /** Reads a record. Undefined if it does not exist. */
-  async read<Content>(place: Place<Content>, endsAt: number): Promise<Content | undefined> {
+  async read<Content>(place: Place<Content>, endsAt: number): Promise<Content> {
     const record = await this.#backend.read(place.key, this.#leftMs(endsAt));
-    return this.#keep(place, record).content as Content | undefined;
+    return this.#keep(place, record).content as Content;
   }
 
   /** The cached content, which may be outdated. */
@@ -79,8 +70,8 @@ export class Cells {
   }
 
   /** Lets the first change of a record create it without reading it before. */
-  assumeMissing({ key }: Place<unknown>): void {
-    this.#remember(key, { content: undefined, version: undefined });
+  assumeMissing({ key, missing }: Place<unknown>): void {
+    this.#remember(key, { content: missing, version: undefined });
   }
 
   /** Takes a record that the backend has pushed or listed. It may be older than the cached one. */
@@ -121,8 +112,7 @@ export class Cells {
         cell = this.#keep(place, await this.#readBack(place.key, pass));
         isFresh = true;
       }
-      const basis = { isFresh, inDoubt: pass.doubt !== undefined };
-      const { write, answer } = await decide(cell.content as Content | undefined, basis);
+      const { write, answer } = await decide(cell.content as Content, pass.doubt !== undefined);
       if (write !== undefined) {
         const outcome = await this.#write(this.#toRequest(place, write, cell), pass);
         if ("version" in outcome) {
@@ -192,10 +182,11 @@ export class Cells {
     }
   }
 
-  #keep<Content>({ key, decode }: Place<Content>, record: VersionedRecord | undefined): Cell {
+  #keep<Content>(place: Place<Content>, record: VersionedRecord | undefined): Cell {
+    const { key, missing, decode } = place;
     this.#cache.delete(key);
     // A malformed record throws here and is not cached.
-    const content = record === undefined ? undefined : decode(record.body);
+    const content = record === undefined ? missing : decode(record.body);
     const cell = { content, version: record?.version };
     this.#remember(key, cell);
     this.onContent(key, content, record);

@@ -40,6 +40,7 @@ describe("a handoff", () => {
     const token = await one.take("r");
     await dead.queue("r");
     const attempt = await two.queue("r");
+    await dead.store.close();
     await one.release("r", token);
     const lost = (await two.holder("r"))?.token ?? 0n;
     expect((await two.holder("r"))?.holderId).toBe("holder of dead");
@@ -64,6 +65,21 @@ describe("a handoff", () => {
     await one.release("r", token);
     expect(mock.fields("lease/r").queue).toHaveLength(0);
     expect(await two.holder("r")).toBeUndefined();
+  });
+
+  test("L1: a waiter takes over although the waiters before it died with the holder", async () => {
+    for (const push of [false, true]) {
+      const { clock, start } = recordWorld({ push });
+      const dead = await start("dead");
+      const token = await dead.take("r");
+      const waiters = [await start("a"), await start("b"), await start("c")];
+      for (const waiter of waiters) await waiter.queue("r");
+      const last = await start("last", { ttlMs: 10 * TTL_MS });
+      const attempt = await last.queue("r");
+      for (const crashed of [dead, ...waiters]) await crashed.store.close();
+      await clock.advance(4 * TTL_MS);
+      expect(await last.granted("r", attempt)).toBeGreaterThan(token);
+    }
   });
 
   test("a withdrawn attempt leaves the queue, and a withdrawn grant goes to the next waiter", async () => {

@@ -7,9 +7,9 @@ import { clockToken, nextToken } from "../../core/era.ts";
 import { encodeValue } from "../../core/record.ts";
 import type { GrantOutcome, GrantRequest, LeaseRef } from "../contract.ts";
 import { EXPIRY_WATCHERS, findNext, findPlace } from "../queue-policy.ts";
-import type { Basis, Cells, Decision } from "./cells.ts";
+import type { Cells } from "./cells.ts";
 import type { Named, Observed } from "./observed.ts";
-import { type LeaseRecord, leaseAt, NO_LEASE, type Waiter } from "./records.ts";
+import { type LeaseRecord, leaseAt, type Waiter } from "./records.ts";
 import type { Sessions } from "./session.ts";
 
 export interface LeasesParts {
@@ -30,7 +30,7 @@ interface HandOff {
 }
 
 /** How many sessions of waiters one step may check. More quiet ones are left to their renewals. */
-const CHECKS_MAX = 8;
+export const CHECKS_MAX = 8;
 
 export class Leases {
   readonly #parts: LeasesParts;
@@ -39,7 +39,7 @@ export class Leases {
     this.#parts = parts;
   }
 
-  read(resource: string, endsAt: number): Promise<LeaseRecord | undefined> {
+  read(resource: string, endsAt: number): Promise<LeaseRecord> {
     return this.#parts.cells.read(leaseAt(resource), endsAt);
   }
 
@@ -48,7 +48,7 @@ export class Leases {
     const { sessionId: session, attempt, holderId, rank = 0 } = request;
     const value = encodeValue(request.value);
     const asked: Waiter = { session, attempt, holderId, value, rank, ttlMs };
-    return this.#change(request.resource, endsAt, async (record) => {
+    return this.#parts.cells.change(leaseAt(request.resource), endsAt, async (record) => {
       const { held, queue } = record;
       if (held !== undefined && isSame(held, asked)) return { answer: toGranted(record) };
       if (record.lastAttempt === attempt) return { answer: { kind: "ended" } };
@@ -73,7 +73,7 @@ export class Leases {
 
   /** Frees the resource if the session holds it with this token. False: it did not. */
   release(session: string, { resource, token }: LeaseRef, handOff: HandOff): Promise<boolean> {
-    return this.#change(resource, handOff.endsAt, async (record, { inDoubt }) => {
+    return this.#parts.cells.change(leaseAt(resource), handOff.endsAt, async (record, inDoubt) => {
       const isHeld = record.held?.session === session && record.token === token;
       // If it was held before a write with a lost answer, then that write has freed it.
       if (!isHeld) return { answer: inDoubt };
@@ -83,7 +83,7 @@ export class Leases {
 
   /** Removes an attempt from the queue, or frees the resource if the attempt holds it. */
   withdraw(resource: string, entry: Entry, endsAt: number): Promise<void> {
-    return this.#change(resource, endsAt, async (record) => {
+    return this.#parts.cells.change(leaseAt(resource), endsAt, async (record) => {
       const { held, queue } = record;
       const rest = { ...record, queue: without(queue, entry) };
       if (held !== undefined && isSame(held, entry)) {
@@ -97,7 +97,7 @@ export class Leases {
 
   /** Hands the resource off if it is free, or if the session of its holder has ended or expired. */
   handOffIfFree(resource: string, handOff: HandOff): Promise<void> {
-    return this.#change(resource, handOff.endsAt, async (record) => {
+    return this.#parts.cells.change(leaseAt(resource), handOff.endsAt, async (record) => {
       const { held } = record;
       const isFree = held === undefined || (await this.#hasEnded(held, handOff.endsAt));
       if (!isFree || record.queue.length === 0) return { answer: undefined };
@@ -111,29 +111,18 @@ export class Leases {
    * do so. Resolves with whether an attempt waits.
    */
   async prepareHandOff(resource: string, endsAt: number): Promise<boolean> {
-    const { queue } = (await this.read(resource, endsAt)) ?? NO_LEASE;
-    await Promise.all(queue.slice(0, EXPIRY_WATCHERS).map((each) => this.#isActive(each, endsAt)));
+    const { queue } = await this.read(resource, endsAt);
+    await Promise.all(queue.slice(0, EXPIRY_WATCHERS).map((each) => this.isActive(each, endsAt)));
     return queue.length > 0;
   }
 
   /** The holder, unless its session has ended. Ends the session if it has expired. */
   async findHolder(
-    record: LeaseRecord | undefined,
+    { held }: LeaseRecord,
     endsAt: number,
     maxAgeMs: number,
-  ): Promise<LeaseRecord["held"]> {
-    const held = record?.held;
+  ): Promise<Waiter | undefined> {
     return held && !(await this.#hasEnded(held, endsAt, maxAgeMs)) ? held : undefined;
-  }
-
-  #change<Answer>(
-    resource: string,
-    endsAt: number,
-    decide: (record: LeaseRecord, basis: Basis) => Promise<Decision<LeaseRecord, Answer>>,
-  ): Promise<Answer> {
-    return this.#parts.cells.change(leaseAt(resource), endsAt, (record = NO_LEASE, basis) =>
-      decide(record, basis),
-    );
   }
 
   /** A session of this process that is active needs no check. */
@@ -172,13 +161,16 @@ export class Leases {
       const next = findNext(queue, ({ session }) => isActive.get(session) ?? true, preferred);
       if (next === undefined || next.session === requester) return next;
       if (isActive.get(next.session) === true) return next;
-      isActive.set(next.session, await this.#isActive(next, endsAt));
+      isActive.set(next.session, await this.isActive(next, endsAt));
     }
     return queue.find(({ session }) => session === requester);
   }
 
-  /** A waiter whose record cannot be read now counts as active. If it is dead, it expires. */
-  async #isActive(named: Named, endsAt: number): Promise<boolean> {
+  /**
+   * Whether a waiter may be granted a resource. One whose session cannot be read now may: if it is
+   * dead, its grant expires with its session.
+   */
+  async isActive(named: Named, endsAt: number): Promise<boolean> {
     const own = this.#parts.sessions.isActive(named.session);
     return own ?? this.#parts.observed.isActive(named, endsAt).catch(() => true);
   }

@@ -7,7 +7,7 @@
 import type { Clock } from "../../async/clock.ts";
 import type { VersionedRecord } from "./backend.ts";
 import type { Cells } from "./cells.ts";
-import { NO_SESSION, type SessionRecord, sessionAt } from "./records.ts";
+import { type SessionRecord, sessionAt } from "./records.ts";
 
 interface Observation {
   readonly beat: number;
@@ -47,12 +47,12 @@ export class Observed {
     this.#parts = parts;
   }
 
-  /** Takes what was read of a session, or written. Undefined: its record does not exist. */
-  note(id: string, content: SessionRecord | undefined, record?: VersionedRecord): void {
+  /** Takes what was read of a session, or written. */
+  note(id: string, content: SessionRecord, record?: VersionedRecord): void {
     const before = this.#sessions.get(id);
     if (before?.ended === true) return;
     const { clock, clockErrorMs } = this.#parts;
-    const { beat, ttlMs, quietAfterMs, ended } = content ?? NO_SESSION;
+    const { beat, ttlMs, quietAfterMs, ended } = content;
     const readAt = clock.now();
     // By default the age of a beat that is seen for the first time is unknown, so it is 0.
     const ageMs = clockErrorMs === undefined ? 0 : (record?.ageMs ?? 0) - clockErrorMs;
@@ -91,14 +91,14 @@ export class Observed {
     return this.expiresInMs(named) === 0 && this.#end(named, endsAt);
   }
 
-  /** Whether the session is alive and has been renewed recently, as far as this process knows. */
+  /**
+   * Whether the session is alive and has been renewed recently, as far as this process knows. Its
+   * record is read only if it seems quiet. A session that has expired is ended.
+   */
   async isActive(named: Named, endsAt: number): Promise<boolean> {
-    const seen = this.#sessions.get(named.session);
     if (this.#isFresh(named)) return true;
-    const isRecent = seen && this.#parts.clock.now() - seen.readAt < this.#parts.minPollMs;
-    if (isRecent || seen?.ended) return false;
-    await this.#parts.cells.read(sessionAt(named.session), endsAt);
-    return this.#isFresh(named);
+    const isOver = await this.hasEnded(named, endsAt, this.#parts.minPollMs);
+    return !isOver && this.#isFresh(named);
   }
 
   #isFresh(named: Named): boolean {
@@ -111,7 +111,7 @@ export class Observed {
   /** True if the session has ended. False if it turned out to be alive. */
   #end(named: Named, endsAt: number): Promise<boolean> {
     const place = sessionAt(named.session);
-    return this.#parts.cells.change(place, endsAt, (content = NO_SESSION) => {
+    return this.#parts.cells.change(place, endsAt, (content) => {
       if (content.ended) return { answer: true };
       // Checked again for every state that is found: a renewal makes the session live on.
       const isUnchanged = this.#sessions.get(named.session)?.beat === content.beat;

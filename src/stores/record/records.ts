@@ -30,7 +30,7 @@ export interface SessionRecord {
 }
 
 /** Stands for a session whose record is missing or malformed. Its owner cannot renew it. */
-export const NO_SESSION: SessionRecord = {
+const NO_SESSION: SessionRecord = {
   holderId: UNREADABLE_HOLDER,
   ttlMs: 0,
   quietAfterMs: 0,
@@ -50,11 +50,8 @@ export interface Waiter {
   readonly rank: number;
   /** The ttl of the session, for the case that its record is missing or malformed. */
   readonly ttlMs: number;
-}
-
-export interface Held extends Waiter {
-  /** The wall clock of the process that granted the lease. For display only. */
-  readonly grantedAtMs: number;
+  /** When the lease was granted, by the wall clock of a process. Only of a holder, for display. */
+  readonly grantedAtMs?: number | undefined;
 }
 
 /** The record of a resource. It is never deleted, so its token never falls (S1). */
@@ -63,30 +60,34 @@ export interface LeaseRecord {
   readonly token: bigint | undefined;
   /** The attempt of the newest grant, also after its end. */
   readonly lastAttempt: string | undefined;
-  readonly held: Held | undefined;
+  readonly held: Waiter | undefined;
   readonly queue: readonly Waiter[];
 }
 
-export const NO_LEASE: LeaseRecord = {
+const NO_LEASE: LeaseRecord = {
   token: undefined,
   lastAttempt: undefined,
   held: undefined,
   queue: [],
 };
 
-/** A key and how the content of its record is written. */
+/** A key, and how the content of its record is written. */
 export interface Place<Content> {
   readonly key: string;
+  /** The content while there is no record. */
+  readonly missing: Content;
   encode(content: Content, nonce: string): string;
   decode(body: string): Content;
 }
 
 export function leaseAt(resource: string): Place<LeaseRecord> {
-  return { key: LEASE_PREFIX + resource, encode: encodeLease, decode: decodeLease };
+  const key = LEASE_PREFIX + resource;
+  return { key, missing: NO_LEASE, encode: encodeLease, decode: decodeLease };
 }
 
 export function sessionAt(id: string): Place<SessionRecord> {
-  return { key: SESSION_PREFIX + id, encode: encodeSession, decode: decodeSession };
+  const key = SESSION_PREFIX + id;
+  return { key, missing: NO_SESSION, encode: encodeSession, decode: decodeSession };
 }
 
 function encodeLease({ token, ...rest }: LeaseRecord, nonce: string): string {
@@ -105,11 +106,10 @@ export function decodeLease(body: string): LeaseRecord {
     throw new StoreUnusableError(`${text}. Another program, or a newer Tenure, has written it.`);
   }
   const entries: readonly unknown[] = Array.isArray(queue) ? queue : [];
-  const grantedAtMs = Number((held as Partial<Held> | undefined)?.grantedAtMs);
   return {
     token: newest,
     lastAttempt: typeof lastAttempt === "string" ? lastAttempt : undefined,
-    held: holder && { ...holder, grantedAtMs },
+    held: holder,
     queue: entries.map(decodeWaiter).filter((waiter) => waiter !== undefined),
   };
 }
@@ -131,8 +131,8 @@ export function decodeSession(body: string): SessionRecord {
     quietAfterMs,
     beat: beat as number,
     ended: ended === true,
-    revoked: decodeNotices(findPairs(notices.revoked)),
-    wanted: decodeNotices(findPairs(notices.wanted)),
+    revoked: decodePairs(notices.revoked),
+    wanted: decodePairs(notices.wanted),
   };
 }
 
@@ -163,7 +163,8 @@ function decodeFields(body: string): Record<string, unknown> {
 /** Undefined if the entry is malformed. It is then dropped from the queue. */
 function decodeWaiter(entry: unknown): Waiter | undefined {
   const fields = typeof entry === "object" && entry !== null ? entry : {};
-  const { session, attempt, holderId, value, rank, ttlMs } = fields as Record<string, unknown>;
+  const { session, attempt, holderId, value, ...numbers } = fields as Record<string, unknown>;
+  const { rank, ttlMs, grantedAtMs } = numbers;
   if (!isName(session) || !isName(attempt) || !isDuration(ttlMs)) return undefined;
   return {
     session,
@@ -171,7 +172,8 @@ function decodeWaiter(entry: unknown): Waiter | undefined {
     ttlMs,
     holderId: typeof holderId === "string" ? holderId : UNREADABLE_HOLDER,
     value: typeof value === "string" ? value : undefined,
-    rank: Number.isSafeInteger(rank) ? (rank as number) : 0,
+    rank: typeof rank === "number" ? rank : 0,
+    grantedAtMs: typeof grantedAtMs === "number" ? grantedAtMs : undefined,
   };
 }
 
@@ -184,7 +186,7 @@ function isDuration(ms: unknown): ms is number {
   return typeof ms === "number" && ms > 0 && ms < 2 ** 31;
 }
 
-function findPairs(list: unknown): (readonly [unknown, unknown])[] {
-  const pairs: readonly unknown[] = Array.isArray(list) ? list : [];
-  return pairs.map((pair) => (Array.isArray(pair) ? [pair[0], pair[1]] : [undefined, undefined]));
+function decodePairs(list: unknown): LeaseRef[] {
+  const pairs: unknown[][] = Array.isArray(list) ? list.filter(Array.isArray) : [];
+  return decodeNotices(pairs.map(([resource, token]) => [resource, token]));
 }

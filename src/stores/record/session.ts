@@ -8,7 +8,7 @@ import type { Grant, LeaseRef, OpenSessionRequest, SessionEvents } from "../cont
 import type { RecordBackend } from "./backend.ts";
 import type { Cells } from "./cells.ts";
 import { toEnded } from "./observed.ts";
-import { NO_SESSION, type SessionRecord, sessionAt } from "./records.ts";
+import { type SessionRecord, sessionAt } from "./records.ts";
 
 /** A session of this process. */
 export class OwnSession {
@@ -83,7 +83,7 @@ export class Sessions {
     const { ttlMs, quietAfterMs } = own;
     const { holderId } = request;
     cells.assumeMissing(sessionAt(own.id));
-    own.beat = await cells.change(sessionAt(own.id), endsAt, (content = NO_SESSION) => {
+    own.beat = await cells.change(sessionAt(own.id), endsAt, (content) => {
       const beat = content.beat + 1;
       const facts = { holderId, ttlMs, quietAfterMs, beat, ended: false };
       return { write: { ...facts, revoked: [], wanted: [] }, answer: beat };
@@ -123,7 +123,7 @@ export class Sessions {
   ): Promise<SessionRecord | undefined> {
     const sentAt = this.#parts.clock.now();
     const done = new Set(acknowledged.map((ref) => toKey("revoked", ref)));
-    const decide = (content = NO_SESSION) => {
+    const decide = (content: SessionRecord) => {
       // A lower beat: the backend has lost renewals, and perhaps leases, or the record is missing.
       if (content.ended || content.beat < own.beat) return { answer: undefined };
       const revoked = content.revoked.filter((ref) => !done.has(toKey("revoked", ref)));
@@ -146,7 +146,7 @@ export class Sessions {
   /** Ends a session of this process. It stays known until `forget`. */
   async end(own: OwnSession, endsAt: number): Promise<void> {
     own.isOver = true;
-    await this.#parts.cells.change(sessionAt(own.id), endsAt, (content = NO_SESSION) => ({
+    await this.#parts.cells.change(sessionAt(own.id), endsAt, (content) => ({
       write: content.ended ? undefined : toEnded(content, own.ttlMs),
       answer: undefined,
     }));
@@ -163,7 +163,7 @@ export class Sessions {
    * or malformed, its next renewal fails anyway.
    */
   async leaveNotice(id: string, kind: Notice, ref: LeaseRef, endsAt: number): Promise<void> {
-    await this.#parts.cells.change(sessionAt(id), endsAt, (content = NO_SESSION) => {
+    await this.#parts.cells.change(sessionAt(id), endsAt, (content) => {
       const known = content[kind];
       const isThere = known.some((each) => toKey(kind, each) === toKey(kind, ref));
       const isFull = kind === "wanted" && known.length >= WANTED_MAX;
@@ -173,9 +173,9 @@ export class Sessions {
   }
 
   /** Takes the record of a session that was read or written, and reports its notices. */
-  onContent(id: string, content: SessionRecord | undefined): void {
+  onContent(id: string, content: SessionRecord): void {
     const own = this.#own.get(id);
-    if (own === undefined || content === undefined) return;
+    if (own === undefined) return;
     for (const kind of ["revoked", "wanted"] as const) {
       for (const ref of content[kind]) {
         const key = toKey(kind, ref);

@@ -77,10 +77,9 @@ class RecordStore implements Store {
     cells.onContent = (key, content, record) => {
       if (key.startsWith(SESSION_PREFIX)) {
         const id = key.slice(SESSION_PREFIX.length);
-        observed.note(id, content as SessionRecord | undefined, record);
-        sessions.onContent(id, content as SessionRecord | undefined);
-      } else if (content !== undefined)
-        waits.onContent(key.slice(LEASE_PREFIX.length), content as LeaseRecord);
+        observed.note(id, content as SessionRecord, record);
+        sessions.onContent(id, content as SessionRecord);
+      } else waits.onContent(key.slice(LEASE_PREFIX.length), content as LeaseRecord);
     };
     this.#backend = backend;
     this.#clock = clock;
@@ -210,9 +209,8 @@ class RecordStore implements Store {
     const { resource, token } = request;
     const endsAt = this.#endsAt(request.limitMs);
     const record = await this.#leases.read(resource, endsAt);
-    const held =
-      record?.token === token ? await this.#leases.findHolder(record, endsAt, 0) : undefined;
-    if (held === undefined) return { kind: "notHeld" };
+    const held = await this.#leases.findHolder(record, endsAt, 0);
+    if (held === undefined || record.token !== token) return { kind: "notHeld" };
     const ref = { resource, token };
     // The notice comes first: from then on the next renewal of the holder reports the loss. If the
     // next step fails, the holder frees the resource itself.
@@ -296,12 +294,12 @@ class RecordStore implements Store {
 
   /** What a reader sees of the holder. Undefined if the resource is free. */
   async #findView(
-    record: LeaseRecord | undefined,
+    record: LeaseRecord,
     endsAt: number,
     maxAgeMs: number,
   ): Promise<contract.HolderView | undefined> {
     const held = await this.#leases.findHolder(record, endsAt, maxAgeMs);
-    if (held === undefined || record?.token === undefined) return undefined;
+    if (held === undefined || record.token === undefined) return undefined;
     const { holderId, session: sessionId, value } = held;
     return {
       holderId,

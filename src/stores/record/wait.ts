@@ -8,9 +8,9 @@ import { EXPIRY_WATCHERS } from "../queue-policy.ts";
 import { Wakeup } from "../shared/wakeup.ts";
 import type { RecordBackend, VersionedRecord } from "./backend.ts";
 import type { Cells } from "./cells.ts";
-import type { Leases } from "./leases.ts";
+import { CHECKS_MAX, type Leases } from "./leases.ts";
 import type { Observed } from "./observed.ts";
-import { type LeaseRecord, leaseAt, NO_LEASE } from "./records.ts";
+import { type LeaseRecord, leaseAt } from "./records.ts";
 import type { OwnSession, Sessions } from "./session.ts";
 
 export interface WaitsParts {
@@ -28,6 +28,8 @@ interface Room {
   /** The sessions of the queued attempts. */
   readonly attempts: Map<string, OwnSession>;
   readonly wakeup: Wakeup;
+  pollMs: number;
+  /** The time until the next check. */
   delayMs: number;
   token?: bigint | undefined;
   /** The token for which this process has left a notice that the lease is wanted. */
@@ -53,9 +55,9 @@ export class Waits {
     const room = this.#rooms.get(resource);
     if (room === undefined) {
       const wakeup = new Wakeup(clock, { keepAlive: false });
-      const { minPollMs: delayMs } = backend.facts;
+      const { minPollMs } = backend.facts;
       const attempts = new Map([[attempt, own]]);
-      const opened: Room = { resource, attempts, wakeup, delayMs };
+      const opened: Room = { resource, attempts, wakeup, pollMs: minPollMs, delayMs: minPollMs };
       this.#rooms.set(resource, opened);
       void this.#run(opened);
     } else room.attempts.set(attempt, own);
@@ -91,15 +93,14 @@ export class Waits {
     const { leases, observed, sessions, backend } = this.#parts;
     const room = this.#rooms.get(resource);
     const expected = [...(room?.attempts ?? [])];
-    const record = (await leases.read(resource, endsAt)) ?? NO_LEASE;
+    const record = await leases.read(resource, endsAt);
     if (room === undefined) return;
     const queued = new Set(record.queue.map(({ attempt }) => attempt));
     // The backend has lost the attempt. A renewal reports that fewer attempts wait.
     for (const [attempt, own] of expected)
       if (room.attempts.has(attempt) && !queued.has(attempt)) this.remove(own, resource, attempt);
-    const place = record.queue.findIndex(({ attempt }) => room.attempts.has(attempt));
-    if (place < 0) return;
-    const isWatcher = place < EXPIRY_WATCHERS;
+    if (room.attempts.size === 0) return;
+    const isWatcher = await this.#isWatcher(room, record, endsAt);
     this.#planNext(room, record, isWatcher);
     const { held, token } = record;
     const { maxPollMs } = backend.facts;
@@ -113,12 +114,24 @@ export class Waits {
     }
   }
 
+  /** Whether fewer than EXPIRY_WATCHERS active waiters come before those of this process. */
+  async #isWatcher({ attempts }: Room, { queue }: LeaseRecord, endsAt: number): Promise<boolean> {
+    let others = 0;
+    for (const waiter of queue.slice(0, CHECKS_MAX)) {
+      if (attempts.has(waiter.attempt)) return true;
+      if (await this.#parts.leases.isActive(waiter, endsAt)) others += 1;
+      if (others === EXPIRY_WATCHERS) return false;
+    }
+    return true;
+  }
+
   #planNext(room: Room, { token }: LeaseRecord, isWatcher: boolean): void {
     const { minPollMs, maxPollMs } = this.#parts.backend.facts;
     const isPushed = this.#parts.backend.subscribe !== undefined;
-    if (isPushed) room.delayMs = isWatcher ? maxPollMs : maxPollMs * PUSHED_FACTOR;
-    else if (token !== room.token) room.delayMs = minPollMs;
-    else room.delayMs = isWatcher ? Math.min(maxPollMs, room.delayMs * 1.5) : maxPollMs;
+    if (isPushed) room.pollMs = isWatcher ? maxPollMs : maxPollMs * PUSHED_FACTOR;
+    else if (token !== room.token) room.pollMs = minPollMs;
+    else room.pollMs = isWatcher ? Math.min(maxPollMs, room.pollMs * 1.5) : maxPollMs;
+    room.delayMs = room.pollMs;
     room.token = token;
   }
 
@@ -132,7 +145,9 @@ export class Waits {
       await wakeup.wait(room.delayMs, closing).catch(() => undefined);
       wakeup.reset();
       if (attempts.size === 0 || closing.aborted) break;
-      await this.check(resource, clock.now() + CHECK_LIMIT_MS).catch(() => undefined);
+      await this.check(resource, clock.now() + CHECK_LIMIT_MS).catch(() => {
+        room.delayMs = backend.facts.maxPollMs;
+      });
     }
     if (this.#rooms.get(resource) === room) this.#rooms.delete(resource);
     stopListening?.();
