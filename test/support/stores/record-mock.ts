@@ -44,6 +44,17 @@ export interface MockOptions {
   readonly facts?: Partial<RecordFacts>;
 }
 
+type SentWrite = WriteRequest & { readonly by: string | undefined };
+
+export interface LoggedWrite {
+  readonly key: string;
+  readonly body: string;
+  /** The time of `now()`, if a test sets that. */
+  readonly at: number;
+  /** The client that sent it. Undefined: the test itself. */
+  readonly by?: string | undefined;
+}
+
 interface Listener {
   readonly scope: Scope;
   readonly onChange: (change?: RecordChange) => void;
@@ -60,8 +71,8 @@ const FACTS: RecordFacts = {
 
 export class RecordMock {
   readonly records: Map<string, VersionedRecord> = new Map();
-  /** Every write that was applied, oldest first. */
-  readonly log: { readonly key: string; readonly body: string }[] = [];
+  /** Every write that was applied, oldest first. The body of a deletion is "null". */
+  readonly log: LoggedWrite[] = [];
   readonly counts: { reads: number; writes: number } = { reads: 0, writes: 0 };
   readonly faults: Faults = {
     staleReads: 0,
@@ -74,14 +85,15 @@ export class RecordMock {
   };
   /** Pushes are collected here instead of being delivered, if a test sets it. */
   heldPushes: (() => void)[] | undefined;
+  now: () => number = () => 0;
   /** Called before each request is processed. */
-  before: ((kind: "read" | "write", key: string) => void | Promise<void>) | undefined;
+  before: ((kind: "read" | "write", key: string) => unknown) | undefined;
   /** The age that reads report. */
   ageMs: number | undefined;
   readonly #options: MockOptions;
   readonly #listeners = new Set<Listener>();
   readonly #former = new Map<string, VersionedRecord | undefined>();
-  #delayed: WriteRequest[] = [];
+  #delayed: SentWrite[] = [];
   #versions = 0;
 
   constructor(options: MockOptions = {}) {
@@ -89,7 +101,7 @@ export class RecordMock {
   }
 
   /** A client of its own for each process. */
-  connect(): RecordBackend {
+  connect(by?: string): RecordBackend {
     const { push = false } = this.#options;
     return {
       facts: { ...FACTS, ...this.#options.facts },
@@ -99,25 +111,28 @@ export class RecordMock {
       },
       write: async (request) => {
         await this.before?.("write", request.key);
-        return this.#write(request);
+        return this.#write({ ...request, by });
       },
       list: async (request) => {
         const all = [...this.records].map(([key, record]) => ({ key, ...record }));
         return toPage(all, request);
       },
-      remove: async (key) => void this.records.delete(key),
+      remove: async (key) => {
+        this.records.delete(key);
+        this.log.push({ key, body: "null", by, at: this.now() });
+      },
       ...(push && { subscribe: (scope, onChange) => this.#subscribe(scope, onChange) }),
       close: async () => undefined,
     };
   }
 
   /** Changes a record from outside, whatever its version is. */
-  put(key: string, body: string): void {
+  put(key: string, body: string, by?: string): void {
     this.#former.set(key, this.records.get(key));
     this.#versions += 1;
     const version = this.#options.digests ? digest(body) : String(this.#versions);
     this.records.set(key, { body, version });
-    this.log.push({ key, body });
+    this.log.push({ key, body, by, at: this.now() });
     this.#notify(key);
   }
 
@@ -140,7 +155,7 @@ export class RecordMock {
     return record && { ...record, ageMs: this.ageMs };
   }
 
-  #write(request: WriteRequest): WriteOutcome {
+  #write(request: SentWrite): WriteOutcome {
     this.counts.writes += 1;
     if (this.#take("rejectedWrites")) throw unavailable("no");
     if (this.#take("lostWrites")) throw unavailable("unknown");
@@ -153,13 +168,13 @@ export class RecordMock {
     return outcome;
   }
 
-  #apply({ key, body, version }: WriteRequest): WriteOutcome {
+  #apply({ key, body, version, by }: SentWrite): WriteOutcome {
     const found = this.records.get(key);
     if (found?.version !== version)
       return this.#options.conflictRecords
         ? { kind: "conflict", found: { record: found } }
         : { kind: "conflict" };
-    this.put(key, body);
+    this.put(key, body, by);
     return { kind: "written", version: this.records.get(key)?.version ?? "" };
   }
 
