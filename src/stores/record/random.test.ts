@@ -165,17 +165,19 @@ interface SessionState {
 function findViolations(log: readonly LoggedWrite[]): string[] {
   const found: string[] = [];
   const sessions = new Map<string, SessionState>();
+  const removed = new Set<string>();
   const leases = new Map<string, { token?: string; held?: { session: string } }>();
   for (const { key, body, by, at } of log) {
     const fields = JSON.parse(body);
     const name = key.slice(key.indexOf("/") + 1);
     if (fields === null) {
-      // Its owner has ended it. A late copy of the write that created it can still arrive, and
-      // creates a session that no process uses.
-      sessions.delete(name);
+      // A late copy of the write that created it can still arrive, and creates a session that no
+      // process uses.
+      removed.add(name);
     } else if (key.startsWith("session/")) {
       const before = sessions.get(name);
-      if (before?.fields.ended && !fields.ended) found.push(`S5: ${name} was revived`);
+      if (before?.fields.ended && !fields.ended && !removed.has(name))
+        found.push(`S5: ${name} was revived`);
       const isBeat = before?.fields.beat !== fields.beat;
       if (isBeat && by !== name && !fields.ended) found.push(`S5: ${by} renewed ${name}`);
       const beatAt = before === undefined || isBeat ? at : before.beatAt;
