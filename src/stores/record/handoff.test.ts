@@ -48,23 +48,20 @@ describe("a handoff", () => {
     expect(await two.granted("r", attempt)).toBeGreaterThan(lost);
   });
 
-  test("a waiter that died is dropped from the queue by the next handoff", async () => {
+  test("a waiter that died is ended and dropped from the queue by a release", async () => {
     const { mock, clock, start } = recordWorld();
     const one = await start("one", { ttlMs: 10 * TTL_MS });
     const dead = await start("dead");
-    const two = await start("two", { ttlMs: 10 * TTL_MS });
-    await dead.take("other");
-    expect((await two.ask("other")).kind).toBe("busy");
     const token = await one.take("r");
     await dead.queue("r");
-    await clock.advance(TTL_MS);
-    expect((await one.ask("other")).kind).toBe("busy");
-    await two.take("other");
-    expect((await one.ask("other")).kind).toBe("busy");
+    await clock.advance(100);
+    await dead.store.close();
     await one.renew();
+    await clock.advance(2 * TTL_MS);
     await one.release("r", token);
-    expect(mock.fields("lease/r").queue).toHaveLength(0);
-    expect(await two.holder("r")).toBeUndefined();
+    expect(mock.fields("session/dead").ended).toBe(true);
+    expect(mock.fields("lease/r").queue).toEqual([]);
+    expect(mock.fields("lease/r").held).toBeUndefined();
   });
 
   test("L1: a waiter takes over although the waiters before it died with the holder", async () => {
@@ -174,6 +171,17 @@ describe("facts about a session", () => {
     expect(await one.renew()).toMatchObject({ gone: [{ resource: "r", token }] });
     await clock.advance(1);
     expect(await two.holder("r")).toBeUndefined();
+  });
+
+  test("a revocation of a lease whose session has no record frees it and creates none", async () => {
+    const { mock, start } = recordWorld();
+    const [one, two] = [await start("one"), await start("two")];
+    const token = await one.take("r");
+    mock.records.delete("session/one");
+    const { kind } = await two.store.revoke({ resource: "r", token, limitMs: 1_000 });
+    expect([kind, mock.records.has("session/one")]).toEqual(["revoked", false]);
+    expect(await two.holder("r")).toBeUndefined();
+    expect((await one.renew()).kind).toBe("gone");
   });
 
   test("L2: a grant whose push is lost is reported by the next renewal", async () => {

@@ -97,6 +97,18 @@ describe("a malformed lease record", () => {
   });
 });
 
+test("S8: a record that grants the attempt to another session is not reported as a grant", async () => {
+  const { mock, clock, start } = recordWorld({ push: true });
+  const [one, two] = [await start("one"), await start("two")];
+  await one.take("r");
+  const attempt = await two.queue("r");
+  const { held, ...rest } = mock.fields("lease/r") as { held: object };
+  mock.put("lease/r", JSON.stringify({ ...rest, held: { ...held, attempt } }));
+  await clock.advance(100);
+  expect(two.events.grants).toEqual([]);
+  expect((await two.renew()).kind).toBe("renewed");
+});
+
 describe("a malformed session record", () => {
   test.each(JUNK)(
     "S4, S8: %# ends the session of its owner, and a contender waits a full ttl",
