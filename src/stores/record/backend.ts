@@ -45,8 +45,9 @@ export interface RecordBackend {
 
   /**
    * Calls back after records have changed. Best effort: calls may come late, twice, in another
-   * order or not at all. After an interruption the client calls back without a change. Returns the
-   * function that ends the subscription. Absent: the engine polls.
+   * order or not at all. The client also calls back, without a change, when the subscription has
+   * become active and after an interruption. Returns the function that ends the subscription, which
+   * does not throw. Absent: the engine polls.
    */
   subscribe?(scope: Scope, onChange: (change?: RecordChange) => void): () => void;
 
@@ -133,16 +134,17 @@ export interface RecordPage {
 /** One key, or all keys that begin with a prefix. */
 export type Scope = { readonly key: string } | { readonly prefix: string };
 
-/** The record of a key has changed to this state. `record` is absent if the client does not know. */
+/** The record of a key has changed to this state. Without `record`, the engine reads it. */
 export interface RecordChange {
   readonly key: string;
   readonly record?: VersionedRecord | undefined;
 }
 
 /**
- * The keys that the engine uses: `session/<id>`, where the id has only the characters `0-9a-f` when
- * Tenure makes it, and `lease/<resource>`, where the resource is any text of up to 512 bytes. A
- * client maps them to names that its backend accepts; different keys must have different names.
+ * The keys that the engine uses are `session/<id>` and `lease/<resource>`. Ids of Tenure have only
+ * the characters `0-9a-f`, but a hostile record may name any text of up to 256 characters. A
+ * resource is any text of up to 512 bytes. A client maps keys to names that its backend accepts;
+ * different keys must have different names, and `list` must return the keys.
  */
 export const SESSION_PREFIX = "session/";
 export const LEASE_PREFIX = "lease/";

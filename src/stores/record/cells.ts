@@ -11,13 +11,13 @@ import type { RecordBackend, VersionedRecord, WriteOutcome, WriteRequest } from 
 import { type Place, readNonce } from "./records.ts";
 
 /** The result of a decision: an answer, and the new content unless nothing needs to change. */
-export interface Decision<Content, Answer> {
+interface Decision<Content, Answer> {
   readonly write?: Content | undefined;
   readonly answer: Answer;
 }
 
 /** `inDoubt`: an earlier write of this change may have been applied and overwritten since. */
-export type Decide<Content, Answer> = (
+type Decide<Content, Answer> = (
   content: Content,
   inDoubt: boolean,
 ) => Decision<Content, Answer> | Promise<Decision<Content, Answer>>;
@@ -208,7 +208,7 @@ export class Cells {
     await pause(clock, Math.min(delayMs, this.#leftMs(endsAt)));
   }
 
-  /** The time that is left. Throws if there is none, or if the store is closed. */
+  /** The time that is left. Throws if it is used up, or if the store is closed. */
   #leftMs(endsAt: number): number {
     if (this.#closing.aborted) throw this.#closing.reason;
     const leftMs = endsAt - this.#parts.clock.now();

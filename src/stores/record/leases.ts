@@ -1,6 +1,6 @@
 // The steps that change the record of a resource. Each is one conditional write: a grant, a release
-// with the handoff to the next waiter, the takeover from a session that has ended, and a revocation.
-// queue-policy.ts states who is next; memory/backend.ts is the reference.
+// with the handoff to the next waiter, and the takeover from a session that has ended.
+// queue-policy.ts states who is next, and memory/backend.ts is the reference.
 
 import type { Clock } from "../../async/clock.ts";
 import { clockToken, nextToken } from "../../core/era.ts";
@@ -20,7 +20,7 @@ export interface LeasesParts {
 }
 
 /** Identifies an attempt of a session. */
-export type Entry = Pick<Waiter, "session" | "attempt">;
+type Entry = Pick<Waiter, "session" | "attempt">;
 
 interface HandOff {
   readonly endsAt: number;

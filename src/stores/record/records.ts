@@ -14,7 +14,7 @@ import { formatToken, isToken } from "../../core/token.ts";
 import type { LeaseRef } from "../contract.ts";
 import { LEASE_PREFIX, SESSION_PREFIX } from "./backend.ts";
 
-/** The record of a session. Its owner renews it; others add to `revoked` and `wanted`, or end it. */
+/** The record of a session. Its owner renews it. Others leave notices in it, or end it. */
 export interface SessionRecord {
   readonly holderId: string;
   readonly ttlMs: number;

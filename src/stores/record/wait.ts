@@ -154,9 +154,9 @@ export class Waits {
   }
 
   /**
-   * Takes a pushed record, which reports a grant by itself. It needs a check only if the resource is
-   * free, or if this process has become one of the first waiters. So a long queue does not cause a
-   * burst of reads.
+   * Takes a pushed record, which reports a grant by itself. A check is needed only if the resource
+   * is free, or if this process has become one of the first waiters. So a long queue does not cause
+   * a burst of reads.
    */
   #needsCheck({ resource, attempts, delayMs }: Room, pushed: VersionedRecord | undefined): boolean {
     if (pushed === undefined) return true;
