@@ -38,7 +38,14 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     advice: "A client imports core/, async/ and clients/shared/. Clock and Random are passed in.",
   },
   stores: {
-    may: [...CONTRACT, "stores/queue-policy.ts", "stores/shared/", "clients/shared/", "node:"],
+    may: [
+      ...CONTRACT,
+      "stores/queue-policy.ts",
+      "stores/shared/",
+      "stores/record/",
+      "clients/shared/",
+      "node:",
+    ],
     never: CLOCK_AND_RANDOM,
     advice: "A store imports core/, async/, its own client and the store contract.",
   },
