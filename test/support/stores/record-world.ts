@@ -18,7 +18,7 @@ export interface RecordWorld {
   count(step: () => Promise<unknown>): Promise<{ reads: number; writes: number }>;
 }
 
-export interface StartOptions {
+interface StartOptions {
   readonly clock?: ManualClock;
   readonly ttlMs?: number;
   readonly quietAfterMs?: number;
