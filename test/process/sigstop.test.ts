@@ -72,7 +72,9 @@ async function runRounds(busy: boolean): Promise<Round[]> {
       expect(acted.passed, "the check of the resumed holder passed").toBe(false);
     }
     const refused = await actor.heard("refused", isNew);
-    rounds.push({ token, successor: granted, refused });
+    // On a busy machine the lease may be in doubt before the stop, so that no act came before it.
+    if ((refused.passed as readonly number[]).length > 0)
+      rounds.push({ token, successor: granted, refused });
     await other.release("settlement");
   }
   return rounds;
