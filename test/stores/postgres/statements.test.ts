@@ -200,10 +200,12 @@ describe("concurrent transactions", () => {
     await withConsole(async (renewal) => {
       // Found alive, but not yet committed when its old end passes. In one message, so that a busy
       // machine cannot delay the renewal until after the end.
-      await renewal.query(`
+      const results: unknown = await renewal.query(`
         BEGIN; ${expireIn("300 ms")}; COMMIT;
         BEGIN; SELECT ${schema}.renew('old', '[]', '[]', '[]', 5000); ${expireIn("1 min")};
         SELECT pg_sleep(0.4)`);
+      const [, , , , renewed] = results as pg.QueryResult[];
+      expect(renewed?.rows[0].renew).toContain("ttlMs");
       const asked = ask(store, "new", "b");
       await untilBlocked(schema);
       await renewal.query("COMMIT");
